@@ -1,4 +1,4 @@
-"""`make bench`: measure all figures, or those that are named, and write benchmarks/RESULTS.md.
+"""`make bench`: measure all figures but the longest, or those that are named, into RESULTS.md.
 
 preparing.py readies a cluster, and measuring.py does the rest in a process for each kind of
 figures, one after the other. A figure that misses its goal ends nothing, and a cluster that was
@@ -15,16 +15,17 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import preparing
-from benchmarks.findings import Place
+from benchmarks.findings import Figure, Place
 from benchmarks.listing import list_figures
 from benchmarks.machines import ROOT, Run, count_cores, describe_commit, describe_machine
-from benchmarks.measuring import PAGE, make_bench, measure
+from benchmarks.measuring import PAGE, SAMPLES_FILE, draw_anew, make_bench, measure
+from benchmarks.records import load_records
 from devcluster import networks
 from devcluster.settings import KWOK_VERSION, NEWEST, find_cluster
 from et_kube.clock import SystemClock
@@ -41,7 +42,11 @@ def main(arguments: Sequence[str]) -> int:
     if unknown:
         print(f"no such figure: {', '.join(unknown)}; there are {', '.join(figures)}")
         return EXIT_USAGE
-    names = [name for name in figures if not options.names or name in options.names]
+    names = choose(figures, options.names)
+    if options.draw:
+        records = load_records(options.folder / SAMPLES_FILE)
+        draw_anew(options.folder, [records[name] for name in names if name in records])
+        return 0
     if options.run:
         run = Run(**json.loads(options.run))
         bench = make_bench(options.samples, options.scale)
@@ -49,6 +54,13 @@ def main(arguments: Sequence[str]) -> int:
         asyncio.run(measure(names, run, options.folder, bench))
         return 0
     return measure_all(names, options)
+
+
+def choose(figures: Mapping[str, Figure], asked: Sequence[str]) -> list[str]:
+    """Which are measured: those that are named, or all but the ones that have to be."""
+    if asked:
+        return [name for name in figures if name in asked]
+    return [name for name, figure in figures.items() if not figure.is_asked_for]
 
 
 def measure_all(names: Sequence[str], options: argparse.Namespace) -> int:
@@ -111,10 +123,11 @@ def describe_run(options: argparse.Namespace) -> Run:
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="FIGURE", help="default: all")
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help="default: all but the longest")
     parser.add_argument("--samples", type=int, help="of each figure, instead of its own number")
     parser.add_argument("--scale", type=int, default=0, help="jobs of the longest run (none)")
     parser.add_argument("--folder", type=Path, default=Path("benchmarks"), help="where to write")
+    parser.add_argument("--draw", action="store_true", help="what was recorded, measuring nothing")
     parser.add_argument("--run", help=argparse.SUPPRESS)  # what a process of figures is told
     return parser
 

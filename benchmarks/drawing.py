@@ -32,7 +32,7 @@ def draw(chart: Chart, path: Path) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
     else:
-        axes.set_xlim(left=0)
+        axes.set_xlim(left=find_left(chart))
         axes.set_ylim(bottom=0)
     axes.set_title(chart.title)
     axes.set_xlabel(chart.across)
@@ -44,6 +44,11 @@ def draw(chart: Chart, path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
+
+
+def find_left(chart: Chart) -> float:
+    """Where the picture begins: at 0, or with what was before that."""
+    return min(0.0, *(across for line in chart.lines for across, _ in line.points))
 
 
 def draw_waterfall(waterfall: Waterfall, path: Path) -> None:

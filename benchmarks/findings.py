@@ -128,9 +128,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measurement: `explanation` says what is measured, how, and what is left out."""
+    """One measurement: `explanation` says what is measured, how, and what is left out.
+
+    One that `is_asked_for` is so long that it is measured only where it is named.
+    """
 
     title: str
     explanation: str
     measure: Callable[[Bench], Awaitable[Finding]]
     place: Place = Place.CLUSTER
+    is_asked_for: bool = False

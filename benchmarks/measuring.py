@@ -6,7 +6,7 @@ is on disk before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -55,14 +55,20 @@ def make_bench(samples: int | None, scale: int) -> Bench:
 
 def write_down(record: Record, folder: Path) -> None:
     """Put a record in the place of the figure's former one; samples, page and plots follow."""
-    plots = folder / PLOTS
-    plots.mkdir(parents=True, exist_ok=True)
     records = {**load_records(folder / SAMPLES_FILE), record.name: record}
     known = [name for name in list_figures() if name in records]
     ordered = {name: records[name] for name in known}
-    for chart in record.finding.charts:
-        draw(chart, plots / f"{chart.name}.png")
-    for waterfall in record.finding.waterfalls:
-        draw_waterfall(waterfall, plots / f"{waterfall.name}.png")
+    draw_anew(folder, [record])
     save_records(folder / SAMPLES_FILE, ordered)
     (folder / PAGE).write_text(render_results(ordered))
+
+
+def draw_anew(folder: Path, records: Iterable[Record]) -> None:
+    """The pictures of these, from what was recorded."""
+    plots = folder / PLOTS
+    plots.mkdir(parents=True, exist_ok=True)
+    for record in records:
+        for chart in record.finding.charts:
+            draw(chart, plots / f"{chart.name}.png")
+        for waterfall in record.finding.waterfalls:
+            draw_waterfall(waterfall, plots / f"{waterfall.name}.png")

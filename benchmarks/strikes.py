@@ -1,7 +1,7 @@
 """What takes a worker, or a part of one, from a training: each from outside, as it happens.
 
-For ring_broken.py and breaks_said.py. Processes of the test cluster's pods are found by their
-control groups.
+For ring_broken.py, hundred_kills.py and breaks_said.py. Processes of the test cluster's pods are
+found by their control groups.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.apis import build_path, wait_for
-from benchmarks.trainings import PATIENCE, Training
+from benchmarks.trainings import PATIENCE, Loss, Training
 from devcluster import faults
 from devcluster.certificates import INSIDE
 from devcluster.cgroups import find_parent, list_processes
 from devcluster.settings import Cluster
+from et_contract.documents import POD_GONE
 from et_contract.paths import GONE_FILE
 from launcher.agent.ranks import write_gone
 
@@ -49,6 +51,16 @@ def kill_rank(cluster: Cluster, uid: str) -> None:
 def exhaust_memory(cluster: Cluster, uid: str) -> None:
     """Have its ranks take memory until the kernel ends what has most of it."""
     Path(f"/proc/{find_agent(cluster, uid)}/root/{HUNGER}").touch()
+
+
+async def lose_one(job: Training, strike: Strike, number: int) -> Loss:
+    """Strike one of its workers, in turn; what it cost, once all of its ranks train again."""
+    workers = await job.list_workers()
+    metadata = workers[number % len(workers)]["metadata"]
+    struck = job.site.clock.now().timestamp()
+    strike(job.site.cluster, metadata["uid"])
+    loss = await job.wait_for_loss(struck)
+    return replace(loss, beside=await job.count_beside(workers, {metadata["name"]}))
 
 
 def find_agent(cluster: Cluster, uid: str) -> int:
@@ -86,7 +98,7 @@ def cut(cluster: Cluster, node: str) -> Iterator[None]:
 async def wait_until_gone(job: Training, pod: dict[str, Any]) -> float:
     """When horovodrun was told that a worker's pod is gone."""
     path = build_path("pods", job.namespace, f"{job.name}-launcher") + "/log"
-    words = f"edl: {pod['metadata']['name']}: the worker's pod is gone"
+    words = f"edl: {pod['metadata']['name']}: {POD_GONE}"
     told = re.compile(rf"^(\S+) .*{re.escape(words)}", re.MULTILINE)
     found: list[float] = []
 

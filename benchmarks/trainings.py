@@ -7,7 +7,7 @@ commands/ring.py; times are the training's own clock, which is this machine's.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +22,11 @@ from devcluster.settings import TRAINER_IMAGE
 WORKERS = 3
 LATE = 0.25
 """Seconds in which a step may still be said that what happens comes too late for."""
-SHOWN = 60.0
-EACH = 0.25
-"""Seconds of a loss that are drawn, and between two points of them."""
 STEADY = 20
 """Steps of all ranks before the next thing is done to them."""
 PATIENCE = 180.0
+ENDS = {"Failed", "Restarting"}
+"""Conditions that say why a launcher has ended."""
 _STEP = re.compile(r"step=(\d+) loss=0 size=(\d+) t=([\d.]+)$", re.MULTILINE)
 _JOINED = re.compile(r"joined size=(\d+) t=([\d.]+)$", re.MULTILINE)
 
@@ -49,12 +48,12 @@ class Loss:
     """Until the next step."""
     repeated: int
     """Steps that were trained again."""
-    progress: tuple[tuple[float, float], ...] = ()
-    """Seconds since the loss, and the number of steps by then that never were trained before."""
+    beside: int = 0
+    """Workers that went as well, though nobody had struck them: Horovod gave up their hosts."""
 
 
 class JobEnded(Exception):  # noqa: N818 (names say what is so)
-    """What was done was the end of a job, or of its launcher."""
+    """What was done was the end of a job, or of its launcher; in the words of the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Training:
         path = build_path("trainingjobs", self.namespace, self.name)
         status = (await self.site.api.get(path)).get("status", {})
         if status.get("phase") == "Failed" or status.get("epoch", 0) > 1:
-            raise JobEnded(f"{self.name}: {status.get('phase')}, epoch {status.get('epoch')}")
+            raise JobEnded(describe_end(self.name, status))
 
     async def list_workers(self) -> list[dict[str, Any]]:
         """The pods of its workers that run and are to stay."""
@@ -118,6 +117,16 @@ class Training:
         await wait_for(goes_on, f"{self.name} goes on", seconds=PATIENCE, interval=1.0)
         return found[0]
 
+    async def count_beside(self, pods: Sequence[dict[str, Any]], meant: Container[str]) -> int:
+        """How many of these workers have gone but for those meant, once all ranks train again."""
+        await self.wait_until_steady(self.site.clock.now().timestamp())
+        return count_gone(pods, await self.list_workers(), meant)
+
+
+def is_progress(line: str) -> bool:
+    """Whether a line of a log tells of a step or a ring, and of nothing else."""
+    return bool(_STEP.search(line) or _JOINED.search(line))
+
 
 def find_steps(log: str) -> list[Step]:
     """The steps that a log tells of, by time."""
@@ -139,18 +148,24 @@ def find_loss(steps: Sequence[Step], struck: float) -> list[Loss]:
     return [Loss(after.at - struck, max(before.number + 1 - after.number, 0))]
 
 
-def find_progress(steps: Sequence[Step], struck: float) -> tuple[tuple[float, float], ...]:
-    """Steps that are new since then, by seconds."""
-    most = begun = max((step.number for step in steps if step.at <= struck + LATE), default=0)
-    points = [(0.0, 0.0)]
-    for step in steps:
-        after = step.at - struck
-        if after > SHOWN:
-            break
-        most = max(most, step.number)
-        if most - begun > points[-1][1] and after >= points[-1][0] + EACH:
-            points.append((after, float(most - begun)))
-    return tuple(points)
+def count_gone(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], meant: Container[str]
+) -> int:
+    """How many workers have gone meanwhile, but for those that were meant."""
+    names = {pod["metadata"]["name"] for pod in after}
+    gone = [pod["metadata"]["name"] for pod in before if pod["metadata"]["name"] not in names]
+    return sum(name not in meant for name in gone)
+
+
+def describe_end(name: str, status: dict[str, Any]) -> str:
+    """Why a job has ended, or has another launcher than its first, in the operator's words."""
+    said = [
+        f"{condition['type']}, {condition['reason']}: {condition['message']}"
+        for condition in status.get("conditions", ())
+        if condition["type"] in ENDS
+    ]
+    end = f"{name}: {status.get('phase')}, epoch {status.get('epoch')}"
+    return "; ".join([end, *said])
 
 
 @asynccontextmanager

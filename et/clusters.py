@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from et.errors import EtError
 from et_kube.api import Api
 from et_kube.clock import Clock
 from et_kube.resources import Json, Ref
+
+if TYPE_CHECKING:
+    from et_kube.connecting import Connection
 
 LOG_SILENCE = timedelta(minutes=5)
 """A log stream that was silent for so long is opened again: its connection may be dead."""
@@ -34,6 +37,14 @@ class Logs(Protocol):
         ...
 
 
+class Containers(Protocol):
+    """Where commands run in pods."""
+
+    async def run(self, ref: Ref, container: str, command: Sequence[str]) -> str:
+        """See et_kube.execing.run_command."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """One cluster, and the namespace that is meant where none is named.
@@ -45,6 +56,20 @@ class Cluster:
     logs: Logs
     clock: Clock
     namespace: str
+    containers: Containers
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """By the API server's exec."""
+
+    connection: Connection
+
+    async def run(self, ref: Ref, container: str, command: Sequence[str]) -> str:
+        """As Containers.run."""
+        from et_kube.execing import run_command
+
+        return await run_command(self.connection, ref, container=container, command=command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +108,7 @@ async def open_cluster(place: Place) -> AsyncIterator[Cluster]:
             logs=Rest(connection, limits=Limits(silence=LOG_SILENCE), hear=clock.hear),
             clock=clock,
             namespace=place.namespace or connection.namespace,
+            containers=Exec(connection),
         )
 
 

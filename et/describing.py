@@ -7,8 +7,9 @@ server has not said is not said here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.table import Table
@@ -16,8 +17,11 @@ from rich.text import Text
 
 from et.clusters import Cluster
 from et.listing import describe_scaling, describe_span
+from et.logs import Beginning, PodLog
+from et.losses import LONGEST, LastLoss
 from et.reading import (
     count_wanted,
+    find_launcher,
     has_ended,
     list_troubles,
     read_events,
@@ -28,13 +32,17 @@ from et.reading import (
 from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role, read_command
+from et_kube.errors import KubeError
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.conditions import AWAITING, Condition, find_condition
+from et_operator.model.conditions import AWAITING, RECOVERING, Condition, find_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
-from et_operator.model.statuses import WorkerState
+from et_operator.model.statuses import JobStatus, WorkerState
+
+MARGIN = timedelta(minutes=1)
+"""From when training stands still to when a loss is told; clocks may differ by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Account:
     scalings: Sequence[Json]
     pods: Sequence[Pod]
     story: Sequence[Entry]
+    loss: str = ""
+    """What the newest loss of a worker cost the training, as its log tells."""
 
 
 async def read_account(cluster: Cluster, name: str) -> Account:
@@ -56,7 +66,31 @@ async def read_account(cluster: Cluster, name: str) -> Account:
     pods = await read_pods(cluster, job)
     events = await read_events(cluster, job.key.namespace)
     story = tell_story(job, [decode_scaling(s) for s in scalings], events)
-    return Account(job, stored, scalings, pods, story)
+    loss = await read_loss(cluster, job, pods)
+    return Account(job, stored, scalings, pods, story, loss)
+
+
+async def read_loss(cluster: Cluster, job: TrainingJob, pods: list[Pod]) -> str:
+    """As `Account.loss`; "" where none is told of, and where the log cannot be read."""
+    told = find_condition(job.status.conditions, RECOVERING)
+    launcher = find_launcher(pods, job)
+    if told is None or not told.message or told.last_transition_time is None:
+        return ""
+    if launcher is None or not launcher.has_container_started:
+        return ""
+    # It stands for the loss, or for the end of what was missing since then.
+    before = MARGIN if told.status == "True" else LONGEST + MARGIN
+    beginning = Beginning(since=cluster.clock.now() - told.last_transition_time + before)
+    log, loss = PodLog(cluster, launcher, beginning), LastLoss()
+    try:
+        async with aclosing(log.read(is_following=False)) as lines:
+            async for line in lines:
+                loss.take(line.at, line.text)
+                if loss.at is not None and line.at - loss.at > LONGEST + 2 * MARGIN:
+                    break
+    except KubeError:
+        return ""
+    return loss.describe()
 
 
 async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:
@@ -69,7 +103,7 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for label, value in list_facts(account.job, now):
+    for label, value in list_facts(account.job, now, account.loss):
         facts.add_row(label, value)
     screen.show(facts)
     if account.pods:
@@ -93,7 +127,8 @@ def encode_account(account: Account) -> dict[str, Any]:
         }
         for entry in account.story
     ]
-    return {"job": account.stored, "scalings": list(account.scalings), "story": story}
+    told = {"job": account.stored, "scalings": list(account.scalings), "story": story}
+    return told | ({"lastLoss": account.loss} if account.loss else {})
 
 
 def show_story(screen: Screen, account: Account, now: datetime) -> None:
@@ -117,8 +152,8 @@ def _tell(entry: Entry) -> Text:
     return text
 
 
-def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Text]]:
-    """What the job is and how it is, a label and words each."""
+def list_facts(job: TrainingJob, now: datetime, loss: str = "") -> Iterator[tuple[str, str | Text]]:
+    """What the job is and how it is, a label and words each; `loss` as in an account."""
     status, worker = job.status, job.spec.worker if job.spec else None
     yield "job", Text(f"{job.key.name}  (namespace {job.key.namespace})")
     phase = style_phase(status.phase or "")
@@ -139,10 +174,19 @@ def list_facts(job: TrainingJob, now: datetime) -> Iterator[tuple[str, str | Tex
     waits = find_condition(status.conditions, AWAITING)
     if waits is not None and waits.status == "True":
         yield "waits", waits.message
+    yield from (("last loss", words) for words in (_tell_recovery(status), loss) if words)
     for warning in job.warnings if has_ended(job) else ():  # their Events are forgotten
         yield "warning", Text(warning.text, style="yellow")
     for trouble in (*([job.invalid] if job.invalid else []), *list_troubles(job)):
         yield "trouble", Text(trouble, style="yellow")
+
+
+def _tell_recovery(status: JobStatus) -> str:
+    """Who was lost last, and whether as many hosts as are wanted are back."""
+    told = find_condition(status.conditions, RECOVERING)
+    if told is None or not told.message:
+        return ""
+    return f"{told.message}, and not all hosts are back" if told.status == "True" else told.message
 
 
 def _find_wait(told: Condition | None) -> str:

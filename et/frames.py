@@ -15,6 +15,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from et.losses import LastLoss
 from et.reading import (
     describe_workers,
     explain_end,
@@ -48,6 +49,7 @@ class View:
     changes: dict[datetime, ScalingRecord] = field(default_factory=dict)
     note: str = ""
     is_gone: bool = False
+    loss: LastLoss = field(default_factory=LastLoss)
 
     def take(self, job: TrainingJob) -> None:
         """The job as it is now."""
@@ -191,6 +193,8 @@ def _list_training(view: View, now: datetime) -> Iterator[tuple[str, str | Text]
     yield from facts
     if len(view.progress.sizes) > 1:
         yield "sizes seen", " -> ".join(map(str, view.progress.sizes))
+    if loss := view.loss.describe():
+        yield "last loss", loss
 
 
 def _list_progress(newest: Step) -> list[tuple[str, str]]:

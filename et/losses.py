@@ -6,10 +6,13 @@ Its seconds are those of one clock of ours.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from et.paces import Training
+from et_contract.documents import POD_GONE
 from et_contract.pods import build_worker_name
 from et_operator.model.pods import Pod
 from et_operator.model.specs import JobSpec, LossRecovery
@@ -30,6 +33,14 @@ _MOVED = re.compile(
     r"worker (\S+) left: (graceful|forced|gone)(?:, (\d{1,9}) s (before|after) its end)?"
 )
 _PULLED = re.compile(r"Successfully pulled image .* in ((?:\d{1,9}(?:\.\d+)?(?:h|ms|m|s))+)")
+_LOST = re.compile(rf"edl: ([a-z0-9.-]{{1,253}}): {POD_GONE}")
+"""What a process of ours that stood for one in that worker has said to the launcher's log."""
+REMEMBERED = 1000
+"""Lines before a loss in which it is seen how fast steps come, and which there were."""
+FOLLOWED = timedelta(minutes=1)
+"""After a loss, at least: the ring that takes the next worker in is a pause of it."""
+LONGEST = timedelta(minutes=10)
+"""After which nothing more is counted as the cost of one."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -132,6 +143,49 @@ class Loss:
         return training.heard - self.steady >= STEADY
 
 
+@dataclass(slots=True)
+class LastLoss:
+    """The newest loss of which a launcher's log tells itself, line by line."""
+
+    worker: str = ""
+    at: datetime | None = None
+    training: Training = field(default_factory=Training)
+    is_settled: bool = False
+    """All that it cost was told."""
+    _before: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def take(self, at: datetime, text: str) -> None:
+        """Read a line that was printed then."""
+        found = _LOST.search(text)
+        if found is not None and found[1] != self.worker:  # each of its ranks is told of
+            self._begin(found[1], at)
+        self._before.append((at, text))
+        if self.at is None or self.is_settled:
+            return
+        self.training.take(at, text, 0.0)
+        span = at - self.at
+        self.is_settled = span >= (FOLLOWED if self._has_gone_on else LONGEST)
+
+    def describe(self) -> str:
+        """Who was lost, and what that cost; "" where no step is known that is new since then."""
+        if not self._has_gone_on:
+            return ""
+        return f"{self.worker} was lost: {', '.join(describe_training(self.training, 0.0))}"
+
+    @property
+    def _has_gone_on(self) -> bool:
+        """The training has come further than it was."""
+        training = self.training
+        return len(training.moments) > (training.loss or 0) and training.is_ahead
+
+    def _begin(self, worker: str, at: datetime) -> None:
+        self.worker, self.at, self.is_settled = worker, at, False
+        self.training = Training()
+        for line in self._before:
+            self.training.take(*line, 0.0)
+        self.training.mark()
+
+
 def list_hosts(status: JobStatus, job: str) -> list[str]:
     """The workers that are listed as hosts, as far as the job's status tells."""
     names = {build_worker_name(job, i) for one in status.listings for i in one.indexes}
@@ -140,7 +194,7 @@ def list_hosts(status: JobStatus, job: str) -> list[str]:
 
 def describe(loss: Loss, now: float) -> Iterator[str]:
     """What it cost, a line each."""
-    yield from _describe_training(loss, now)
+    yield from describe_training(loss.training, _find_silence(loss, now))
     if loss.has_restarted:
         yield "its command ended and was started again: from its own checkpoint, if it wrote one"
     if loss.how is not None:
@@ -200,12 +254,12 @@ def name_bounds(spec: JobSpec, least: int) -> str:
     return " and ".join(words)
 
 
-def _describe_training(loss: Loss, now: float) -> Iterator[str]:
-    training = loss.training
+def describe_training(training: Training, silent: float) -> Iterator[str]:
+    """What it lost, as its log tells, which has told of no step for so many seconds."""
     if not training.tells:
         yield "its log tells of no step: what the training lost is not known"
         return
-    pauses = training.list_pauses(_find_silence(loss, now))
+    pauses = training.list_pauses(silent)
     usual = f" (from step to step it takes {training.usual:.1f} s)" if training.usual else ""
     if pauses:
         spans = ", then ".join(f"{pause:.1f} s" for pause in pauses)

@@ -23,10 +23,11 @@ FURTHEST = timedelta(hours=1)
 
 
 class Kind(StrEnum):
-    """How the worker is taken away: it is told that it ends, or it is ended."""
+    """What is lost: a worker that is told before, one that is killed, or one of its ranks."""
 
     NOTICE = "notice"
     KILL = "kill"
+    RANK = "rank"
 
 
 def rehearse(
@@ -34,7 +35,7 @@ def rehearse(
     *,
     job: Job,
     kind: Annotated[
-        Kind, typer.Option("--kind", help="It is told that it ends, or killed.")
+        Kind, typer.Option("--kind", help="It is told that it ends, or killed, or one rank is.")
     ] = Kind.NOTICE,
     worker: Annotated[
         str,
@@ -59,7 +60,7 @@ def rehearse(
     Asks first. Refused where the job could not go on without it, and while anything else comes or
     goes. Exit code 1 if the job did not have all its workers again within --timeout.
     """
-    if in_ and kind is Kind.KILL:
+    if in_ and kind is not Kind.NOTICE:
         raise typer.BadParameter("--in is of a notice: a kill comes at once")
     span, limit = parse_duration(in_ or SOON), parse_duration(timeout)
     if span > FURTHEST:
@@ -69,7 +70,8 @@ def rehearse(
         from et.rehearsing import Wish
         from et.rehearsing import rehearse as rehearse_loss
 
-        wish = Wish(worker, span, limit, is_kill=kind is Kind.KILL, is_sure=yes)
+        is_kill, is_rank = kind is not Kind.NOTICE, kind is Kind.RANK
+        wish = Wish(worker, span, limit, is_kill=is_kill, is_rank=is_rank, is_sure=yes)
         return await rehearse_loss(cluster, screen, job, wish)
 
     run_command(ctx, work, namespace, context, kubeconfig)

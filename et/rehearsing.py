@@ -28,6 +28,7 @@ from et.reading import (
 from et.screens import Screen, format_clock
 from et.stories import find_count, read_event
 from et.waiting import wait_until
+from et_contract.paths import RANK_STATES_DIR
 from et_contract.pods import Role
 from et_kube.errors import Conflict, KubeError, NotFound
 from et_kube.notices import LEAVING_AT, LEAVING_REASON
@@ -41,6 +42,15 @@ from et_operator.model.pods import Pod
 from et_operator.model.texts import count
 
 LOOK = timedelta(seconds=1)
+KILL_RANK = f"""
+for file in {RANK_STATES_DIR}/*; do
+  state=; read -r state < "$file"
+  rank=${{file##*/}}
+  [ "$state" = joined ] && kill -KILL "$rank" && echo "$rank" && break
+done 2> /dev/null
+:
+"""
+"""For a worker's `sh`: it kills one that has said that it is in a ring, and prints which."""
 EVENTS_EACH = 3.0
 """Seconds from one read of Events to the next."""
 WHY = "et rehearse: to see what a loss costs"
@@ -54,6 +64,8 @@ class Wish:
     span: timedelta = timedelta(seconds=60)
     limit: timedelta = timedelta(minutes=10)
     is_kill: bool = False
+    is_rank: bool = False
+    """Of a kill: one of its ranks alone."""
     is_sure: bool = False
 
 
@@ -132,7 +144,9 @@ class Rehearsal:
     def ask(self) -> None:
         """Say what will be done, and let somebody decide; EtError where he says no."""
         worker, loss = self.worker.name, self.loss
-        if self.wish.is_kill:
+        if self.wish.is_rank:
+            how = f"one rank in {worker} is killed, whose host Horovod uses no more"
+        elif self.wish.is_kill:
             how = f"{worker} is killed: its pod is deleted without any grace"
         else:
             seconds = self.wish.span.total_seconds()
@@ -152,6 +166,9 @@ class Rehearsal:
         """Kill it, or tell it that it ends."""
         ref, uid = self._ref, self.worker.uid
         try:
+            if self.wish.is_rank:
+                await self._kill_rank()
+                return
             if self.wish.is_kill:
                 self.loss.mark(self._now)
                 await self.cluster.api.delete(ref, uid=uid, grace_seconds=0)
@@ -232,6 +249,19 @@ class Rehearsal:
     @property
     def _ref(self) -> Ref:
         return Ref(PODS, self.worker.namespace, self.worker.name)
+
+    async def _kill_rank(self) -> None:
+        """EtError where there is none: of ranks that say nothing nobody knows which they are."""
+        name = self.worker.name
+        self.loss.mark(self._now)
+        run = self.cluster.containers.run
+        killed = await run(self._ref, self.worker.container, ("sh", "-c", KILL_RANK))
+        if not killed.strip():
+            raise EtError(
+                f"nothing was done: no process in {name} says that it is in a ring of Horovod's; "
+                "with lossRecovery Wait, ssh, or another launcher than horovodrun none does"
+            )
+        self.screen.say(f"process {killed.split()[0]} in {name}, one of its ranks, is killed")
 
     async def _annotate(self, marks: Mapping[str, str | None]) -> None:
         body = {"metadata": {"uid": self.worker.uid, "annotations": marks}}

@@ -27,7 +27,7 @@ from et_operator.model.texts import count, name_some
 JOB = "job"
 SAME = timedelta(seconds=15)
 """An Event and a condition of one kind that are no further apart tell of the same."""
-ORDINARY = frozenset({"JobFinished", "Done", "JobResumed", "Over", "Restarted"})
+ORDINARY = frozenset({"JobFinished", "Done", "JobResumed", "Over", "Restarted", "Recovered"})
 """Reasons of a condition that is no longer true which something else in the story tells."""
 _SCALING = re.compile(r"^(ScaleIn|ScaleOut) ([a-z0-9.-]+)(?::| was stopped| succeeded)")
 _POD = re.compile(r"\S+-(?:launcher(?:-r\d+)?|worker-\d+)")

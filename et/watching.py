@@ -127,8 +127,9 @@ class Watcher:
 
     def _print(self) -> None:
         view, clock = self.view, self.cluster.clock
-        for line in list_scalings(view, clock.now(), is_over=True):
-            if line not in self.said:
+        told = [view.loss.describe()] if view.loss.is_settled else []
+        for line in (*list_scalings(view, clock.now(), is_over=True), *told):
+            if line and line not in self.said:
                 self.said.add(line)
                 self.screen.say(f"{format_clock(clock.now(), clock.now())}  {line}")
         self._print_notes()
@@ -184,3 +185,4 @@ class Watcher:
             async for line in lines:
                 self.view.note = ""
                 self.view.progress.take(line.text)
+                self.view.loss.take(line.at, line.text)

@@ -28,6 +28,11 @@ WORKERS_IDLE = "WorkersIdle"
 """Another one: it runs nothing in workers that are listed."""
 NO_RING = "NoRing"
 """And another: its ranks run, and form no ring."""
+RING_NOT_BROKEN = "RingNotBroken"
+"""And another: a worker was lost, and nothing of ours is in the ranks of the others."""
+POD_GONE = "the worker's pod is gone"
+"""What those that stand for processes there are told, and say to the launcher's log after `edl: `
+and its name."""
 
 
 KNOWS_HELD = 2

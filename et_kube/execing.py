@@ -35,6 +35,8 @@ CLOSE_TIMEOUT = 2.0
 """Seconds to wait for the other side's goodbye, which changes nothing."""
 
 HANDSHAKE = timedelta(seconds=15)
+RUN = timedelta(seconds=30)
+"""For a command that only prints something."""
 
 
 class ExecStream:
@@ -156,3 +158,28 @@ async def shake_hands(
         **connection.choose_options(),
     )
     return socket
+
+
+async def run_command(
+    connection: Connection, ref: Ref, *, container: str, command: Sequence[str]
+) -> str:
+    """What a command in a pod's container has printed, once it has ended with 0.
+
+    Raises:
+        KubeError: as `open_exec`; StreamEnded: it ended otherwise, or was cut off. The message has
+            the server's words, and the command's own.
+    """
+    output = b""
+    async with open_exec(
+        connection, ref.namespace, ref.name, container=container, command=command
+    ) as stream:
+        try:
+            async with asyncio.timeout(RUN.total_seconds()):
+                while len(output) < MAX_MESSAGE:
+                    output += await stream.receive()
+        except StreamEnded:
+            if (stream.status or {}).get("status") != "Success":
+                raise
+        except TimeoutError as error:
+            raise OutcomeUnknown(f"exec {ref.namespace}/{ref.name}: it goes on still") from error
+    return output.decode(errors="replace")

@@ -1,19 +1,20 @@
 """Seconds without a step after a worker was lost, with what ends a broken ring and without.
 
 Needs the image that trains. The ways to lose one are strikes.py's, steps and what they tell
-trainings.py's; two nodes, one of which is cut off for a while.
+trainings.py's, the picture is progress.py's; two nodes, one of which is cut off for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.benches import Bench, Site
-from benchmarks.findings import Chart, Figure, Finding, Goal, Line, Place, Series, Side
+from benchmarks.findings import Figure, Finding, Goal, Line, Place, Series, Side, Table
 from benchmarks.namespaces import make_namespace
 from benchmarks.operators import find_node
+from benchmarks.progress import AFTER, BEFORE, build_chart, follow_loss
 from benchmarks.spreads import measure_spread
 from benchmarks.strikes import (
     Strike,
@@ -22,19 +23,17 @@ from benchmarks.strikes import (
     kill_rank,
     kill_shim,
     kill_worker,
+    lose_one,
     wait_until_gone,
     wait_until_ready,
 )
 from benchmarks.trainings import (
     PATIENCE,
-    SHOWN,
     STEADY,
     WORKERS,
     JobEnded,
     Loss,
-    Training,
     build_training,
-    find_progress,
     run_training,
 )
 
@@ -99,15 +98,14 @@ KINDS = (
     Kind("rank", "one rank of two killed, 3 x 2 ranks", OTHERS, kill_rank, slots=2),
     Kind("pair", "PID 1 killed, 3 x 2 ranks", OTHERS, kill_worker, slots=2),
 )
-DRAWN = {"PID 1 killed", "containerd-shim killed"}
-DRAWN_WAIT = "PID 1 killed"
-"""What is in the picture: more lines nobody tells apart."""
 WAITED = f"lossRecovery Wait, time-out {WAIT_SECONDS} s"
 CUT = "node cut off, from its worker's being called gone"
 WAITING = tuple(
     replace(kind, name=f"wait-{kind.name}", losses=WAITS, wait_seconds=WAIT_SECONDS)
     for kind in KINDS
 )
+DRAWN = (KINDS[0], KINDS[1], WAITING[1])
+"""What is in the picture, one more loss of each: more lines nobody tells apart."""
 
 
 @dataclass(slots=True)
@@ -119,7 +117,7 @@ class Losses:
 
 
 async def measure(bench: Bench) -> Finding:
-    """The jobs that go on at once, then those that wait."""
+    """The jobs that go on at once, then those that wait, then those that are drawn."""
     site, fast, waited = bench.get_site(), Losses(), Losses()
     async with make_namespace(site, "ring") as namespace:
         for kinds, found in ((KINDS, fast), (WAITING, waited)):
@@ -130,7 +128,12 @@ async def measure(bench: Bench) -> Finding:
         for number in range(bench.count_samples(WAITS)):
             job = build_training(f"wait-cut-{number}", wait_seconds=WAIT_SECONDS)
             await lose_node(site, namespace, job, waited)
-    return describe(fast, waited)
+        lines = [
+            Line(name_line(kind), points)
+            for kind in DRAWN
+            if (points := await draw(site, namespace, kind, fast if kind in KINDS else waited))
+        ]
+    return describe(fast, waited, lines)
 
 
 async def lose(site: Site, namespace: str, kind: Kind, count: int, found: Losses) -> None:
@@ -141,35 +144,12 @@ async def lose(site: Site, namespace: str, kind: Kind, count: int, found: Losses
         asked, manifest = min(LOSSES_A_JOB, count - done), kind.build(number)
         number += 1
         async with run_training(site, namespace, manifest, WORKERS * kind.slots) as job:
-
-            async def strike(number: int, job: Training = job) -> float:
-                workers = await job.list_workers()
-                uid = str(workers[number % len(workers)]["metadata"]["uid"])
-                struck = site.clock.now().timestamp()
-                kind.strike(site.cluster, uid)
-                return struck
-
-            await train(job, asked, strike, losses, found)
-
-
-async def train(
-    job: Training,
-    count: int,
-    strike: Callable[[int], Awaitable[float]],
-    losses: list[Loss],
-    found: Losses,
-) -> None:
-    """So many losses of one job, each when all of its ranks train."""
-    try:
-        await job.wait_until_steady(0.0)
-        for number in range(count):
-            struck = await strike(number)
-            losses.append(await job.wait_for_loss(struck))
-            await job.wait_until_steady(job.site.clock.now().timestamp())
-            progress = find_progress(await job.read_steps(), struck)
-            losses[-1] = replace(losses[-1], progress=progress)
-    except JobEnded as end:
-        found.ended.append(str(end))
+            try:
+                await job.wait_until_steady(0.0)
+                for turn in range(asked):
+                    losses.append(await lose_one(job, kind.strike, turn))
+            except JobEnded as end:
+                found.ended.append(str(end))
 
 
 async def lose_node(site: Site, namespace: str, job: dict[str, Any], found: Losses) -> None:
@@ -187,16 +167,31 @@ async def lose_node(site: Site, namespace: str, job: dict[str, Any], found: Loss
             away = [pod for pod in workers if pod["spec"]["nodeName"] != home]
             with cut(site.cluster, away[0]["spec"]["nodeName"]):
                 gone = await wait_until_gone(training, away[0])
-                losses.append(await training.wait_for_loss(gone))
+                loss = await training.wait_for_loss(gone)
             await wait_until_ready(training, away[0]["spec"]["nodeName"])
-            await training.wait_until_steady(site.clock.now().timestamp())
-            progress = find_progress(await training.read_steps(), gone)
-            losses[-1] = replace(losses[-1], progress=progress)
+            meant = {pod["metadata"]["name"] for pod in away}
+            losses.append(replace(loss, beside=await training.count_beside(workers, meant)))
         except JobEnded as end:
             found.ended.append(str(end))
 
 
-def describe(fast: Losses, waited: Losses) -> Finding:
+async def draw(
+    site: Site, namespace: str, kind: Kind, found: Losses
+) -> tuple[tuple[float, float], ...]:
+    """The points of one more loss of a kind; none where it was the end of its job."""
+    try:
+        return await follow_loss(site, namespace, kind.build(0), kind.strike)
+    except JobEnded as end:
+        found.ended.append(str(end))
+        return ()
+
+
+def name_line(kind: Kind) -> str:
+    """What a line of the picture is called."""
+    return kind.label if kind in KINDS else f"{kind.label}, {WAITED}"
+
+
+def describe(fast: Losses, waited: Losses, lines: Sequence[Line] = ()) -> Finding:
     """What the losses cost, and which of them a job did not live through."""
     costs, waits = list_costs(fast), list_costs(waited)
     everything = [loss for losses in fast.by_label.values() for loss in losses]
@@ -204,8 +199,6 @@ def describe(fast: Losses, waited: Losses) -> Finding:
     count = len(fast.ended)
     lived = f"{count} losses ended a job or its launcher" + "".join(f"; {e}" for e in fast.ended)
     also = "".join(f" With {WAITED}: {end}." for end in waited.ended)
-    drawn = {label: losses for label, losses in fast.by_label.items() if label in DRAWN}
-    drawn[WAITED] = waited.by_label.get(DRAWN_WAIT, [])
     goals = [
         goal
         for label, seconds in costs.items()
@@ -215,7 +208,7 @@ def describe(fast: Losses, waited: Losses) -> Finding:
         )
     ]
     return Finding(
-        charts=draw_progress(drawn),
+        charts=(build_chart(lines),) if lines else (),
         series=(
             *(Series(f"without a step, {label}", "s", seconds) for label, seconds in costs.items()),
             *(
@@ -224,27 +217,25 @@ def describe(fast: Losses, waited: Losses) -> Finding:
             ),
         ),
         goals=(*goals, Goal("losses that ended a job or its launcher", count, 0, "")),
+        tables=(count_beside(fast, waited),),
         notes=(f"{lived}. At most {repeated} steps were trained again.{also}", WAY),
     )
+
+
+def count_beside(fast: Losses, waited: Losses) -> Table:
+    """Of each kind, how many hosts went that nothing was done to: Horovod gave them up as well."""
+    waits = {f"{WAITED}, {label}": losses for label, losses in waited.by_label.items()}
+    rows = tuple(
+        (label, str(len(losses)), str(sum(loss.beside for loss in losses)))
+        for label, losses in (fast.by_label | waits).items()
+    )
+    return Table("Hosts lost beside the first", ("what", "losses", "hosts beside"), rows)
 
 
 def list_costs(found: Losses) -> dict[str, tuple[float, ...]]:
     """By label the seconds without a step."""
     by_label = found.by_label.items()
     return {label: tuple(loss.seconds for loss in losses) for label, losses in by_label if losses}
-
-
-def draw_progress(kinds: Mapping[str, Sequence[Loss]]) -> tuple[Chart, ...]:
-    """Of each kind the loss in the middle, by what it cost."""
-    middles = {
-        label: sorted(losses, key=lambda loss: loss.seconds)[len(losses) // 2]
-        for label, losses in kinds.items()
-        if losses
-    }
-    lines = tuple(Line(label, loss.progress) for label, loss in middles.items() if loss.progress)
-    title = f"A worker of {WORKERS} is lost at 0: steps that are new since then"
-    chart = Chart("ring-broken", title, "seconds since the loss", "steps", lines, is_stepwise=True)
-    return (chart,) if lines else ()
 
 
 FIGURE = Figure(
@@ -261,8 +252,10 @@ FIGURE = Figure(
         "training's own clock, whether the one that takes the lost one's place is in it or not. "
         "Beside it the same with `lossRecovery: Wait`, where nothing of ours is in the ranks, and "
         f"a time-out of {WAIT_SECONDS} s instead of 120: a ring on which nobody happened to wait "
-        "goes on without. The picture has of three kinds the loss in the middle, for "
-        f"{SHOWN:.0f} s; who trains no step for {PATIENCE:.0f} s ends the measurement."
+        "goes on without. A host is lost beside the first where Horovod gives it up though nothing "
+        "was done to it. The picture has one more loss of three kinds, each in a job of its own, "
+        f"from {BEFORE:.0f} s before to {AFTER:.0f} s after; who trains no step for "
+        f"{PATIENCE:.0f} s ends the measurement."
     ),
     measure=measure,
     place=Place.TRAINING,

@@ -12,6 +12,8 @@ from datetime import datetime
 
 AWAITING = "Awaiting"
 """Type of the condition that says what a job waits for, and until when."""
+RECOVERING = "Recovering"
+"""Type of the condition that a job has fewer hosts than it had, for some were lost."""
 STOPPED = "JobSuspended"
 """Reason of `Suspended` once nothing of a job that its author has suspended is awaited any more."""
 USUAL = frozenset(
@@ -26,6 +28,7 @@ USUAL = frozenset(
         "Failed",
         "RestartingWorkers",
         AWAITING,
+        RECOVERING,
     }
 )
 """Types of a job's conditions that are no trouble when they are True."""
@@ -49,6 +52,7 @@ TROUBLES = frozenset(
         "PodsRefused",
         "RanksFailing",
         "Restarting",
+        "RingNotBroken",
         "RuntimeMissing",
         "StatusDamaged",
         "TemplateChanged",

@@ -33,6 +33,7 @@ from et_operator.planning.naming import reserve_names
 from et_operator.planning.noticing import dismiss_noticed, note_drain, note_notices
 from et_operator.planning.pairing import avoid_taken_names, settle_pairs
 from et_operator.planning.ranking import rank_victims
+from et_operator.planning.recovering import note_losses
 from et_operator.planning.renewing import dismiss_outdated, renew_workers
 from et_operator.planning.replacing import Cause, Vacancy, find_spacing, judge_loss
 from et_operator.planning.standings import Standing
@@ -60,6 +61,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
             vacancies += _note_deletion(draft, pod)
     vacancies += _dismiss_spent(draft)
     vacancies += dismiss_used_up(draft)
+    _note_lost_hosts(draft, vacancies)
     note_listings(draft)
     note_notices(draft)
     vacancies += [*dismiss_displaced(draft), *dismiss_noticed(draft, vacancies)]
@@ -151,6 +153,13 @@ def _tell_losses(draft: Draft, lost: Iterable[Vacancy]) -> None:
     for reason, ended in names.items():
         who = f"worker {ended[0]}" if len(ended) == 1 else f"workers {name_some(ended)}"
         draft.tell("WorkerLost", f"{who} ended: {reason}", is_warning=True)
+
+
+def _note_lost_hosts(draft: Draft, vacancies: Iterable[Vacancy]) -> None:
+    """Of those that are lost, the ones that the command had as hosts."""
+    listed = draft.view.listed
+    hosts = {member.name for uid, member in draft.view.members.items() if uid in listed}
+    note_losses(draft, [vacancy.name for vacancy in vacancies if vacancy.name in hosts])
 
 
 def _note_deletion(draft: Draft, pod: Pod) -> list[Vacancy]:

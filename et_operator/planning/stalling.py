@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_contract.documents import DRIVER_STALLED, NO_RING, WORKERS_IDLE
+from et_contract.documents import DRIVER_STALLED, NO_RING, RING_NOT_BROKEN, WORKERS_IDLE
 from et_contract.names import build_report_name
 from et_contract.starters import OTHER
 from et_kube.resources import CONFIG_MAPS
@@ -54,6 +54,11 @@ def _explain_idle(spec: JobSpec, workers: int) -> str:
 def describe_ring(view: View) -> str:
     """What it says of ranks that run and form no ring, as they have told themselves."""
     return _find_problem(view, NO_RING)
+
+
+def describe_unbroken(view: View) -> str:
+    """What it says of a loss that met ranks in which nothing of ours ends a broken ring."""
+    return _find_problem(view, RING_NOT_BROKEN)
 
 
 def _find_problem(view: View, reason: str) -> str:

@@ -10,9 +10,15 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_contract.admissions import ADMITTED, REFUSED, WAITING
-from et_contract.documents import DRIVER_STALLED, NO_RING, WORKERS_IDLE
+from et_contract.documents import DRIVER_STALLED, NO_RING, RING_NOT_BROKEN, WORKERS_IDLE
 from et_kube.resources import PODS
-from et_operator.model.conditions import AWAITING, find_condition, is_true, name_troubles
+from et_operator.model.conditions import (
+    AWAITING,
+    RECOVERING,
+    find_condition,
+    is_true,
+    name_troubles,
+)
 from et_operator.model.phases import JobPhase
 from et_operator.model.pods import Pod
 from et_operator.model.statuses import JobStatus, ReplicaStatuses, RoleCounts
@@ -26,11 +32,17 @@ from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
 from et_operator.planning.noticing import describe_notices
+from et_operator.planning.recovering import note_listed
 from et_operator.planning.refusing import tell_refusals
 from et_operator.planning.renewing import describe_outdated, describe_renewal
 from et_operator.planning.replacing import describe_failing
 from et_operator.planning.silence import describe_silence
-from et_operator.planning.stalling import describe_idle, describe_ring, describe_stall
+from et_operator.planning.stalling import (
+    describe_idle,
+    describe_ring,
+    describe_stall,
+    describe_unbroken,
+)
 from et_operator.planning.standings import Standing
 from et_operator.planning.troubles import (
     CONFIGS,
@@ -63,7 +75,7 @@ def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
     draft.clear_condition(defects.KIND, "Resolved")
     if draft.status.has_finished:
-        for kind in ("Running", "Restarting", "Scaling", AWAITING):
+        for kind in ("Running", "Restarting", "Scaling", AWAITING, RECOVERING):
             draft.clear_condition(kind, "JobFinished")
     elif not draft.view.is_only_followed:
         _describe_progress(draft)
@@ -128,6 +140,7 @@ def _describe_progress(draft: Draft) -> None:
     if status.is_suspended or status.epoch != view.status.epoch:
         draft.clear_condition("Running", "Suspended" if status.is_suspended else "Restarting")
         draft.clear_condition("HostsListed", "NoLauncher")
+        draft.clear_condition(RECOVERING, "NoLauncher")
         return
     _describe_running(draft)
     _describe_hosts(draft)
@@ -162,6 +175,7 @@ def _describe_hosts(draft: Draft) -> None:
         return
     status = draft.status
     listed = sum(pod.uid in view.listed for pod in draft.select_roster())
+    note_listed(draft, listed)
     told = find_condition(status.conditions, "HostsListed")
     message = _ALL_LISTED if listed >= (status.decided_replicas or 0) else _SOME_LISTED
     if told is not None and told.status == "True":
@@ -197,7 +211,8 @@ def _describe_troubles(draft: Draft) -> None:
     told = view.report.problems.items() if view.report else ()
     _show(draft, "WorkersIdle", "NoProcesses", describe_idle(view, draft.spec))
     _show(draft, "NoRing", "RanksSilent", describe_ring(view))
-    known = {DRIVER_STALLED, NO_RING, WORKERS_IDLE}
+    _show(draft, "RingNotBroken", "RanksBare", describe_unbroken(view))
+    known = {DRIVER_STALLED, NO_RING, RING_NOT_BROKEN, WORKERS_IDLE}
     problems = sorted(problem for problem in told if problem[0] not in known)
     silence = describe_silence(draft)
     problems += [("ReportMissing", silence)] if silence else []

@@ -15,6 +15,7 @@ from et_contract import frames
 from et_contract.documents import (
     DRIVER_STALLED,
     NO_RING,
+    RING_NOT_BROKEN,
     WORKERS_IDLE,
     HostConfig,
     Member,
@@ -157,6 +158,7 @@ class Broker:
         self._graces.take(members, now)
         self._notices.take(config)
         if self._breaks.take(members, now):
+            self._note_lost()
             for uid in self.connected:  # what an agent is told, it is told in answer to its PONG
                 self._wire.to_agent(uid, self.build_ping(now))
         self.tails.follow(members)
@@ -272,6 +274,7 @@ class Broker:
         self._launching.decide(now)
         self._watch_idleness(running)
         self._tell(NO_RING, self._rings.advance(ranks, self.hosts.members, now))
+        self._tell(RING_NOT_BROKEN, self._rings.unbroken)
         self._keep()
         self._notices.tell_launcher(self._launching.tell)  # before GO
         self._launching.tell_all(self._text)
@@ -406,6 +409,15 @@ class Broker:
         self.tails.take(session, frame)
         if session.ranks:
             self._rings.note_output(self._now)
+
+    def _note_lost(self) -> None:
+        """Members are gone in which ranks ran that an elastic horovodrun has started."""
+        members = self.hosts.members
+        running = self._relay.find_running()
+        used = {one.uid for one in running if one.blacklists and one.uid in members}
+        gone = {uid for uid in used if members[uid].state is MemberState.GONE}
+        for uid in sorted(gone):
+            self._rings.lose(members[uid].name, used - gone, self._now)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
         self._rings.hear(uid, read_ranks(frame))

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from et_contract.documents import Member, MemberState
+from et_contract.documents import POD_GONE, Member, MemberState
 from launcher.protocol.transitions import Table, stay, step
 
 READS = 2
@@ -40,7 +40,6 @@ GONE_SECONDS = 8.0
 """At the latest then, the shims of a pod that is gone stop waiting."""
 
 _CLOSED = "the worker is leaving and starts no process any more"
-_GONE = "the worker's pod is gone"
 
 STAYING = "staying"
 UNLISTED = "unlisted"
@@ -267,7 +266,7 @@ class Departures:
             if departure.reads >= READS or now >= departure.gone_at + GONE_SECONDS
         ]
         for uid in due:
-            self._step(uid, "release").refusal = _GONE
+            self._step(uid, "release").refusal = POD_GONE
         return due
 
     def forget(self, uids: Iterable[str], known: Container[str]) -> None:

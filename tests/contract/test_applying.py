@@ -17,7 +17,7 @@ from et_kube.errors import Refused
 from et_kube.resources import TRAINING_JOBS, Json
 from tests.contract.conftest import Site
 from tests.makers import make_job
-from tests.unit.et.rigs import FakeLogs, make_screen
+from tests.unit.et.rigs import FakeContainers, FakeLogs, make_screen
 
 
 def make(container: str = "trainer", **fields: Any) -> dict[str, Any]:
@@ -50,7 +50,8 @@ async def submit(site: Site, manifest: dict[str, Any]) -> Json:
 
 
 async def submit_again(site: Site, manifest: dict[str, Any]) -> Json:
-    cluster = Cluster(site.write_as("et"), FakeLogs(), SystemClock(), site.namespace)
+    api, logs, pods = site.write_as("et"), FakeLogs(), FakeContainers()
+    cluster = Cluster(api, logs, SystemClock(), site.namespace, pods)
     objects = [(TRAINING_JOBS, manifest)]
     [stored] = await update(cluster, make_screen(), objects, namespace="", replicas=None)
     return stored

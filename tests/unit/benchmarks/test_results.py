@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drawing import draw_waterfall
+from benchmarks.__main__ import choose
+from benchmarks.drawing import find_left
 from benchmarks.findings import (
     Bar,
     Chart,
@@ -22,6 +23,7 @@ from benchmarks.findings import (
 )
 from benchmarks.listing import list_figures
 from benchmarks.machines import Run
+from benchmarks.measuring import PLOTS, draw_anew
 from benchmarks.records import Record, load_records, save_records
 from benchmarks.rendering import BUSY, render_results, show_record
 
@@ -77,10 +79,18 @@ def test_the_page_has_spreads_goals_origins_and_pictures() -> None:
 
 
 @pytest.mark.long
-def test_a_waterfall_becomes_a_picture(tmp_path: Path) -> None:
-    for waterfall in FINDING.waterfalls:
-        draw_waterfall(waterfall, tmp_path / "way.png")
-    assert (tmp_path / "way.png").read_bytes().startswith(b"\x89PNG")
+def test_pictures_are_drawn_from_what_was_recorded(tmp_path: Path) -> None:
+    draw_anew(tmp_path, [RECORD])
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / PLOTS).iterdir()}
+    assert set(drawn) == {"cost.png", "way.png"}
+    assert all(picture.startswith(b"\x89PNG") for picture in drawn.values())
+
+
+def test_a_picture_over_time_begins_with_what_was_before_0() -> None:
+    [chart] = FINDING.charts
+    assert find_left(chart) == 0.0
+    early = replace(chart, lines=(*chart.lines, Line("early", ((-10.0, 0.0), (5.0, 1.0)))))
+    assert find_left(early) == -10.0
 
 
 def test_a_run_on_a_busy_machine_says_that_it_is_not_final() -> None:
@@ -94,3 +104,9 @@ def test_every_file_of_figures_is_a_figure_by_its_name() -> None:
     assert places == sorted(places, key=list(Place).index)
     assert "created-to-command" in figures
     assert all(figure.title and figure.explanation for figure in figures.values())
+
+
+def test_what_takes_half_an_hour_is_measured_where_it_is_named() -> None:
+    figures = list_figures()
+    assert set(figures) - set(choose(figures, [])) == {"hundred-kills"}
+    assert choose(figures, ["hundred-kills", "rest"]) == ["rest", "hundred-kills"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -76,6 +76,19 @@ class FakeLogs:
             await self._changed.wait()
 
 
+@dataclass
+class FakeContainers:
+    """Commands that are run in pods, and what each prints."""
+
+    answer: Callable[[Ref], str] = lambda _: ""
+    asked: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+
+    async def run(self, ref: Ref, container: str, command: Sequence[str]) -> str:
+        """As Containers.run."""
+        self.asked.append((ref.name, container, tuple(command)))
+        return self.answer(ref)
+
+
 class ClosedPipe(io.StringIO):
     """Whose reader has seen enough."""
 
@@ -113,14 +126,16 @@ def make_cluster(
     log: CallLog | None = None,
 ) -> Cluster:
     """The seam of the commands in front of a fake cluster; faults of `log` strike its calls."""
-    return Cluster(FakeApi(fake, log or CallLog(), "et"), logs or FakeLogs(), clock, NAMESPACE)
+    api = FakeApi(fake, log or CallLog(), "et")
+    return Cluster(api, logs or FakeLogs(), clock, NAMESPACE, FakeContainers())
 
 
-def join(world: SimulatedWorld, logs: FakeLogs | None = None) -> Cluster:
+def join(
+    world: SimulatedWorld, logs: FakeLogs | None = None, containers: FakeContainers | None = None
+) -> Cluster:
     """The same, in a simulated world with an operator in it."""
-    return Cluster(
-        FakeApi(world.cluster, world.log, "et"), logs or FakeLogs(), world.clock, NAMESPACE
-    )
+    api, pods = FakeApi(world.cluster, world.log, "et"), containers or FakeContainers()
+    return Cluster(api, logs or FakeLogs(), world.clock, NAMESPACE, pods)
 
 
 def make_rig(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from et.losses import Loss, advise, describe
+from et.losses import LastLoss, Loss, advise, describe
 from et.paces import Training
 from et_contract.pods import Role
 from et_operator.model.listings import Listing
@@ -359,3 +359,76 @@ def test_an_event_that_anybody_has_made_ends_no_rehearsal(reason: str, text: str
     loss = lose()
     loss.take_event(reason, HEIR, text)
     assert (loss.pulled, loss.spare) == (0.0, None)
+
+
+def tell(loss: LastLoss, seconds: float, text: str) -> None:
+    loss.take(BEGAN + timedelta(seconds=seconds), text)
+
+
+def tell_steps(loss: LastLoss, numbers: Sequence[int], start: float, pace: float = 1.0) -> None:
+    for place, number in enumerate(numbers):
+        tell(loss, start + place * pace, f"[0]<stdout>:step={number} loss=0.1 size=2")
+
+
+def tell_loss(loss: LastLoss, seconds: float, worker: str = LOST) -> None:
+    """As the processes that stand for its two ranks say it."""
+    for rank in (2, 3):
+        tell(loss, seconds, f"[{rank}]<stderr>:edl: {worker}: the worker's pod is gone")
+
+
+def test_what_a_loss_cost_is_read_in_a_log_that_tells_of_it() -> None:
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(loss, 13.0)
+    assert loss.describe() == "", "nobody knows yet"
+    tell_steps(loss, [9, 10], 14.5)
+    assert loss.describe() == "", "it is not where it was"
+    tell_steps(loss, [11, 12], 16.5)
+    assert loss.describe() == (
+        f"{LOST} was lost: no step for 4.5 s (from step to step it takes 1.0 s), "
+        "2 steps trained again"
+    )
+    assert not loss.is_settled, "the ring that takes in the next worker comes yet"
+
+
+def test_a_minute_later_all_was_told_and_what_follows_is_no_cost_of_it() -> None:
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(loss, 10.5)
+    tell_steps(loss, range(11, 80), 14.0)
+    assert loss.is_settled
+    told = loss.describe()
+    tell_steps(loss, [80], 300.0)
+    assert loss.describe() == told
+
+
+def test_a_training_that_does_not_go_on_is_waited_for() -> None:
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(loss, 11.0)
+    tell(loss, 100.0, "some words")
+    assert not loss.is_settled
+    tell_steps(loss, [11, 12], 130.0)
+    assert "no step for 120.0 s" in loss.describe()
+
+
+def test_the_newest_loss_counts_and_knows_of_the_steps_before_it() -> None:
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(loss, 10.5)
+    tell_steps(loss, range(11, 21), 20.0)
+    tell_loss(loss, 30.0, HEIR)
+    tell_steps(loss, [20, 21], 32.5)
+    assert loss.describe() == (
+        f"{HEIR} was lost: no step for 3.5 s (from step to step it takes 1.0 s), "
+        "1 step trained again"
+    )
+
+
+def test_a_log_without_a_loss_or_without_steps_tells_of_no_cost() -> None:
+    loss, silent = LastLoss(), LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(silent, 1.0)
+    tell(silent, 700.0, "words")
+    assert (loss.describe(), silent.describe()) == ("", "")
+    assert silent.is_settled, "nobody waits for ever"

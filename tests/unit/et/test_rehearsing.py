@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +16,12 @@ import pytest
 from et.choosing import check, choose
 from et.errors import EtError
 from et.reading import EVENTS
-from et.rehearsing import Wish, prepare, rehearse
+from et.rehearsing import KILL_RANK, Wish, prepare, rehearse
 from et.screens import Screen
+from et_contract.paths import RANK_STATES_DIR
 from et_kube.errors import KubeError, Refused
 from et_kube.notices import LEAVING_AT
-from et_kube.resources import NODES, PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS
+from et_kube.resources import NODES, PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Ref
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import Condition
@@ -27,12 +31,13 @@ from tests.makers import make_scale_in, make_scale_out
 from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import NAMESPACE, SimulatedWorld
-from tests.unit.et.rigs import FakeLogs, join, make_screen, read
+from tests.unit.et.rigs import FakeContainers, FakeLogs, join, make_screen, read
 from tests.unit.et.test_commands import Desk
 from tests.unit.et.test_deleting import Answering
 
 SECOND = timedelta(seconds=1)
 KILL = Wish(is_kill=True, is_sure=True)
+RANK = replace(KILL, is_rank=True)
 NOTICE = Wish(is_sure=True)
 LAUNCHER = "train-launcher"
 LOST, HEIR = "train-worker-1", "train-worker-2"
@@ -50,7 +55,7 @@ class Trainer:
     """Prints a step each second, but for a while after a worker was lost; some of them again."""
 
     def __init__(self, world: SimulatedWorld, pause: int = 0, again: int = 0) -> None:
-        self.world, self.logs = world, FakeLogs()
+        self.world, self.logs, self.containers = world, FakeLogs(), FakeContainers()
         self.pause, self.again, self.step, self.had_both = pause, again, 0, True
 
     def go(self) -> None:
@@ -85,8 +90,9 @@ async def try_to(
     raised: list[Exception] = []
 
     async def go() -> None:
+        cluster = join(trainer.world, trainer.logs, trainer.containers)
         try:
-            answers.append(await rehearse(join(trainer.world, trainer.logs), screen, "train", wish))
+            answers.append(await rehearse(cluster, screen, "train", wish))
         except (EtError, KubeError) as error:
             raised.append(error)
 
@@ -148,6 +154,53 @@ async def test_it_is_killed_without_grace_and_no_other_of_its_name(world: Simula
     [call] = [c for c in world.log.calls if (c.user, c.verb) == ("et", "delete")]
     assert call.ref.name == LOST
     assert (call.body["uid"], call.body["grace"]) == (uid, 0)
+
+
+@pytest.mark.long
+async def test_one_rank_is_killed_by_exec_and_its_worker_replaced_as_after_any_failure(
+    world: SimulatedWorld,
+):
+    screen, trainer = make_screen(), Trainer(world, pause=2, again=1)
+
+    def kill(ref: Ref) -> str:
+        world.broker.use_up("train", ref.name)
+        return "42\n"
+
+    trainer.containers.answer = kill
+    answer, raised = await try_to(trainer, screen, RANK)
+
+    assert (answer, raised) == (True, [])
+    [(pod, container, (shell, _, script))] = trainer.containers.asked
+    assert (pod, container, shell) == (LOST, "trainer", "sh")
+    assert RANK_STATES_DIR in script
+    said = read(screen.out)
+    assert said.startswith(f"process 42 in {LOST}, one of its ranks, is killed\n")
+    assert "1 step trained again" in said
+    assert "with train-worker-2 in its place" in said
+    assert not [c for c in world.log.calls if (c.user, c.verb) == ("et", "delete")]
+
+
+async def test_where_no_process_says_that_it_is_a_rank_none_is_killed(world: SimulatedWorld):
+    _, [error] = await try_to(Trainer(world), make_screen(), RANK)
+    words = f"nothing was done: no process in {LOST} says that it is in a ring"
+    assert str(error).startswith(words)
+
+
+def test_what_kills_a_rank_takes_one_that_has_said_that_it_is_in_a_ring(tmp_path: Path):
+    ranks = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    for rank, state in zip(ranks, ("imported", "joined", "entered"), strict=True):
+        (tmp_path / str(rank.pid)).write_text(state)
+    (tmp_path / "999999999").write_text("joined")  # one that has ended
+    script = KILL_RANK.replace(RANK_STATES_DIR, str(tmp_path))
+    try:
+        told = subprocess.run(["sh", "-c", script], capture_output=True, check=True, text=True)
+        assert told.stdout == f"{ranks[1].pid}\n"
+        assert ranks[1].wait(10) == -signal.SIGKILL
+        assert [ranks[0].poll(), ranks[2].poll()] == [None, None]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
 
 
 @pytest.mark.long
@@ -415,7 +468,9 @@ def test_what_cannot_lose_one_is_told_so(changes: dict[str, Any], words: str):
 
 
 @pytest.mark.parametrize(
-    "words", [("--kind", "kill", "--in", "5s"), ("--in", "2h"), ("--kind", "rank")]
+    "words",
+    [("--kind", kind, "--in", "5s") for kind in ("kill", "rank")]
+    + [("--in", "2h"), ("--kind", "node")],
 )
 def test_flags_that_make_no_sense_are_refused(words: tuple[str, ...]):
     assert Desk().type("rehearse", "train", *words) == 2

@@ -22,7 +22,7 @@ from fakes.clients import Call, FakeApi, Moment
 from tests.planning_makers import make_job, make_spec
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
-from tests.unit.et.rigs import ClosedPipe, FakeLogs, join, make_screen, read
+from tests.unit.et.rigs import ClosedPipe, FakeContainers, FakeLogs, join, make_screen, read
 from tests.unit.et.test_deleting import Answering
 from tests.unit.scheduler.rigs import make_held
 from tests.unit.scheduler.test_both import Trained
@@ -274,7 +274,8 @@ async def run_in_a_queue(screen: Screen, *, is_sure: bool) -> tuple[Trained, lis
         await pair.train(20)
         pair.create(make_held("theirs", least=5, most=5))
         await pair.train(15)
-        cluster = Cluster(FakeApi(pair.cluster, pair.log, "et"), FakeLogs(), pair.clock, "team")
+        api = FakeApi(pair.cluster, pair.log, "et")
+        cluster = Cluster(api, FakeLogs(), pair.clock, "team", FakeContainers())
 
         async def go() -> None:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from et.describing import list_facts
+from et.describing import describe, list_facts
 from et.frames import View
 from et.logs import Beginning, LauncherLog
 from et.submitting import Manner, submit_and_watch
@@ -387,3 +388,54 @@ async def test_what_a_job_and_its_scaling_wait_for_is_shown(world: SimulatedWorl
     facts = dict(list_facts(job, now))
     assert facts["waits"] == "the next launcher is created at"
     assert str(facts["scaling"]) == f"ScaleOut 2 -> 3  ({waits})"
+
+
+def print_loss(world: SimulatedWorld, logs: FakeLogs) -> None:
+    """The launcher's log of a training that loses a worker now, and goes on 4 s later."""
+    began = world.clock.now() - timedelta(seconds=10)
+    lost = "[1]<stderr>:edl: train-worker-1: the worker's pod is gone"
+    texts = [*(f"step={n} size=2" for n in range(1, 11)), lost, "step=10 size=1"]
+    texts += [f"step={n} size=1" for n in range(11, 81)]
+    for place, text in enumerate(texts):
+        seconds = place if place <= 9 else 10 if text == lost else place + 2
+        logs.write(LAUNCHER, text, at=began + timedelta(seconds=seconds))
+
+
+COST = "train-worker-1 was lost: no step for 4.0 s (from step to step it takes 1.0 s), 1 step"
+
+
+@pytest.mark.long
+async def test_who_watches_sees_what_a_loss_has_cost(world: SimulatedWorld):
+    logs, pipe, terminal = FakeLogs(), make_screen(), make_screen(width=160, is_terminal=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch(join(world, logs), pipe, "train"))
+        group.create_task(watch(join(world, logs), terminal, "train"))
+        await world.clock.advance(SECOND)
+        print_loss(world, logs)
+        await world.clock.advance(3 * SECOND)
+        await end(world, logs)
+
+    assert read(pipe.out).count(COST) == 1
+    assert COST in read(terminal.out)
+
+
+@pytest.mark.long
+async def test_a_description_has_the_newest_loss_and_what_it_cost(world: SimulatedWorld):
+    logs, screen, programs = FakeLogs(), make_screen(width=160), make_screen(width=400)
+    await describe(join(world, logs), screen, "train", as_json=False)
+    assert not [name for name, _ in logs.requests], "without a loss no log is read"
+    assert "last loss" not in read(screen.out)
+
+    world.kubelet.fail("train-worker-1")
+    left = ["train-worker-0", "train-worker-2"]
+    await world.until(lambda: world.broker.find_hosts("train") == left)
+    print_loss(world, logs)
+    await world.clock.advance(10 * SECOND)
+    await describe(join(world, logs), screen, "train", as_json=False)
+    await describe(join(world, logs), programs, "train", as_json=True)
+
+    lines = read(screen.out).splitlines()
+    told = [line.partition("last loss")[2].strip() for line in lines if "last loss" in line]
+    assert told[0].startswith("2 hosts again, ")
+    assert told[1].startswith(COST)
+    assert json.loads(read(programs.out))["lastLoss"].startswith(COST)

@@ -19,7 +19,8 @@ from et_kube.errors import (
     Throttled,
     Unreachable,
 )
-from et_kube.execing import KEPT_STDERR, ExecStream, open_exec
+from et_kube.execing import KEPT_STDERR, ExecStream, open_exec, run_command
+from et_kube.resources import PODS, Ref
 from tests.unit.et_kube.servers import Handler, authorize, serving
 
 Talk = Callable[[web.WebSocketResponse], Awaitable[None]]
@@ -212,3 +213,24 @@ async def test_a_server_that_is_away_is_unreachable():
         with pytest.raises(Unreachable):
             async with exec_into(away):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("status", "is_done"),
+    [({"status": "Success"}, True), ({"status": "Failure", "message": "exit code 3"}, False)],
+)
+async def test_a_command_that_ends_has_printed_something_or_failed(
+    status: dict[str, str], *, is_done: bool
+):
+    async def talk(socket: web.WebSocketResponse) -> None:
+        await socket.send_bytes(b"\x0142")
+        await socket.send_bytes(b"\x01\n")
+        await socket.send_bytes(b"\x03" + json.dumps(status).encode())
+
+    async with serving(speaking(talk)) as connection:
+        asked = run_command(connection, Ref(PODS, "team", "w-1"), container="c", command=["x"])
+        if is_done:
+            assert await asked == "42\n"
+            return
+        with pytest.raises(StreamEnded, match="exit code 3"):
+            await asked

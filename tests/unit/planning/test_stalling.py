@@ -237,3 +237,15 @@ def test_a_command_that_has_ended_and_one_that_is_suspended_do_not_hang() -> Non
     world.finish(0)
     world.settle()
     assert world.phase() == "Succeeded"
+
+
+def test_a_loss_that_met_ranks_without_ours_is_told_in_one_event() -> None:
+    world = start()
+    tell(world, RingNotBroken="job-worker-1 was lost, and the ranks of the others")
+    assert world.condition("RingNotBroken") == "True"
+    assert world.condition("LauncherTrouble") is None
+    world.wait(600)
+    world.settle()
+    assert [event.reason for event in world.events].count("RingNotBroken") == 1
+    tell(world)
+    assert world.condition("RingNotBroken") == "False"

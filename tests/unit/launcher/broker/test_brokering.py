@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -1429,3 +1430,62 @@ def test_ranks_that_have_ended_wait_for_nothing():
     end_session(rig, 0)
     end_session(rig, 1)
     assert "NoRing" not in rig.report.problems
+
+
+def start_of_horovod(
+    rig: BrokerRig, *counts: tuple[int, ...], blacklists: bool = True
+) -> tuple[Member, Member]:
+    """A rank of horovodrun's in each of two workers, of which the agents count this a while."""
+    living = Member("job-worker-0", "uid-0", 1, ACTIVE, "main", ips=("10.0.0.1",))
+    lost = Member("job-worker-1", "uid-1", 1, ACTIVE, "main", ips=("10.0.0.2",))
+    rig.configure({}, members=(living, lost))
+    for index in (0, 1):
+        session = bytes([index]) * 15 + b"h"
+        host = f"job-worker-{index}"
+        opening = {"host": host, "command": "train", "ranks": 1, "blacklists": blacklists}
+        rig.peer(40 + index, frames.SPAWN, session, **opening)
+        rig.hear(index, frames.SPAWNED, session, pid=2, instance="i")
+    for index, told in enumerate(counts):
+        count(rig, index, *told)
+    return living, lost
+
+
+def test_a_loss_that_meets_ranks_without_ours_is_told_until_they_have_ended():
+    rig = make_told()
+    living, lost = start_of_horovod(rig, (0, 0, 0), (0, 0, 0))
+    rig.wait(60.0)
+    assert rig.report.problems == {}
+    rig.configure({}, members=(living, replace(lost, state=GONE)))
+    told = rig.report.problems["RingNotBroken"]
+    assert told.startswith("job-worker-1 was lost, and the ranks of the others have never said")
+    rig.configure({}, members=(living,))
+    assert rig.report.problems["RingNotBroken"] == told
+    count(rig, 0, 0, 0, 1)
+    assert rig.report.problems == {}
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "ips", "blacklists"),
+    [
+        (((0, 0, 1), (0, 0, 1)), 60.0, ("10.0.0.1",), True),
+        (((0, 0, 0), (0, 0, 0)), 50.0, ("10.0.0.1",), True),
+        ((), 60.0, ("10.0.0.1",), True),
+        (((0, 0, 0), (0, 0, 0)), 60.0, (), True),
+        (((0, 0, 0), (0, 0, 0)), 60.0, ("10.0.0.1",), False),
+    ],
+    ids=[
+        "they are in a ring",
+        "they may load still",
+        "nobody counts",
+        "lossRecovery is Wait",
+        "it is torchrun",
+    ],
+)
+def test_of_other_losses_nothing_is_told(
+    counts: Sequence[tuple[int, ...]], seconds: float, ips: tuple[str, ...], *, blacklists: bool
+):
+    rig = make_told()
+    living, lost = start_of_horovod(rig, *counts, blacklists=blacklists)
+    rig.wait(seconds)
+    rig.configure({}, members=(replace(living, ips=ips), replace(lost, state=GONE)))
+    assert "RingNotBroken" not in rig.report.problems
