@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 
 import structlog
 
@@ -93,7 +94,8 @@ class Scheduler:
         sink = observer if settings.is_observing else self._recorder
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
-        self._recording = Recording(Path(settings.record)) if settings.record else None
+        salt = token_bytes() if settings.is_hashing else b""
+        self._recording = Recording(Path(settings.record), salt=salt) if settings.record else None
         headroom = read_headroom(settings.service_headroom)
         self._decider = Decider(
             self.store,

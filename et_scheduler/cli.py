@@ -66,6 +66,12 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="keep what passes were decided on that changed something, a line of JSON each",
     )
     parser.add_argument(
+        "--hash-names",
+        action="store_true",
+        default=FLAGS.get(environ.get("HASH_NAMES", "").lower(), True),
+        help="in that file all names of the cluster are hashed",
+    )
+    parser.add_argument(
         "--replay",
         metavar="FILE",
         help="decide the passes of such a file again, print what is decided, and end",
@@ -87,6 +93,7 @@ def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Sett
         service_headroom=args.service_headroom,
         level_quiet=args.level_quiet,
         record=args.record,
+        is_hashing=args.hash_names,
         **read_process_settings(args, environ),
     )
 

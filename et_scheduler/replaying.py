@@ -1,13 +1,16 @@
 """Passes in a file: kept while they are decided, and decided again for whoever looks into one.
 
 assembly.py records, cli.py replays. A record needs no cluster: planning decides from a line of it
-what it has decided then. A disk that is full costs records, and no pass.
+what it has decided then. A disk that is full costs records, and no pass. Names may be hashed in it:
+whoever is given the record sees a cluster, and not whose.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TextIO
 
@@ -26,22 +29,35 @@ MOST_BYTES = 2**28
 class Recording:
     """Writes the passes that changed something to a file, a line each.
 
-    What the disk does not take is logged, and costs nobody anything.
+    What the disk does not take is logged, and costs nobody anything. With a salt all names are
+    hashed, and the file is begun anew: one name has one hash in it.
     """
 
-    def __init__(self, path: Path, most: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path, most: int = MOST_BYTES, salt: bytes = b"") -> None:
         self._path = path
         self._most = most
+        self._hash_name = partial(hash_name, salt) if salt else None
+        self._is_foreign = bool(salt)
+        """Whether what is there was written with another salt."""
 
     def keep(self, snapshot: Snapshot) -> None:
         """Add one; returns when it is written."""
         try:
-            if self._path.exists() and self._path.stat().st_size > self._most:
+            if self._path.exists() and (self._is_foreign or self._is_full()):
                 self._path.replace(self._path.with_name(self._path.name + ".old"))
+            self._is_foreign = False
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(encode_snapshot(snapshot) + "\n")
+                file.write(encode_snapshot(snapshot, self._hash_name) + "\n")
         except OSError as error:
             log.warning("a pass could not be recorded", file=str(self._path), why=str(error))
+
+    def _is_full(self) -> bool:
+        return self._path.stat().st_size > self._most
+
+
+def hash_name(salt: bytes, name: str) -> str:
+    """A word of 16 characters: without the salt nobody can find it for a name that he knows."""
+    return blake2b(name.encode(errors="surrogatepass"), digest_size=8, key=salt).hexdigest()
 
 
 def replay(lines: Iterable[str], out: TextIO | None = None) -> None:

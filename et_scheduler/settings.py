@@ -27,3 +27,5 @@ class Settings(ProcessSettings):
     """Seconds after a start in which nobody shrinks for the level of all."""
     record: str = ""
     """File that passes are kept in; empty: none."""
+    is_hashing: bool = False
+    """Whether names are hashed in it."""

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes says something about the machine alone. Examples are the same in each
 # run, so that a change is blamed for what it did; `--hypothesis-profile searching` finds new ones.
-settings.register_profile("searching", deadline=None)
-settings.register_profile("the same everywhere", deadline=None, derandomize=True)
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("searching", ANY_MACHINE)
+settings.register_profile("the same everywhere", ANY_MACHINE, derandomize=True)
 settings.load_profile("the same everywhere")
 
 # Programs under test inherit what is ignored here: under nohup, or as a job in the background of

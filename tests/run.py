@@ -207,7 +207,7 @@ STEPS = (
     ("contract", "contract with the API server", [*PYTEST, "-m", "cluster", "tests/contract"]),
     ("e2e", "end to end", [*E2E, "-m", SIDE_BY_SIDE, "-n", "3", "--dist", "worksteal"]),
     ("e2e-alone", "end to end, what breaks the cluster itself", [*E2E, "-m", "alone"]),
-    ("demo", "the demo", [PY, "-m", "examples.demo", "--quiet"]),
+    ("demo", "the demo", [*PYTEST, "-s", "tests/e2e/test_demo.py"]),
     ("audit", "what the whole run has left behind", [*E2E, "-m", "last"]),
 )  # fmt: skip
 

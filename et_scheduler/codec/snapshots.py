@@ -1,12 +1,13 @@
 """What a pass was given, as one line of JSON, and back: a report of a defect is a file of them.
 
-Fields that have their default are left out.
+Fields that have their default are left out. All that has a name may be called by a hash of it: such
+a line is decided in the same way, for what names decide is decided by their order.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -20,6 +21,9 @@ from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
 
 MAX_LINE = 2**28
+PLAIN = frozenset({"requests", "allocatable", "taken", "amounts", "limits", "ports", "host_ports"})
+PLAIN |= {"order", "unproven"}
+"""Fields that name resources, ports, and what is called the same in every cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,10 @@ class Snapshot:
     rules: Rules = field(default_factory=Rules)
 
 
-def encode_snapshot(snapshot: Snapshot) -> str:
-    """One line, without its end."""
-    return json.dumps(_pack(snapshot), separators=(",", ":"))
+def encode_snapshot(snapshot: Snapshot, hash_name: Callable[[str], str] | None = None) -> str:
+    """One line, without its end; with hashes there are no names in it."""
+    rename = str if hash_name is None else _hide(snapshot, hash_name)
+    return json.dumps(_pack(snapshot, rename), separators=(",", ":"))
 
 
 def decode_snapshot(line: str) -> Snapshot:
@@ -47,15 +52,49 @@ def decode_snapshot(line: str) -> Snapshot:
     return found
 
 
-def _pack(value: Any) -> Any:
+def _hide(snapshot: Snapshot, hash_name: Callable[[str], str]) -> Callable[[str], str]:
+    """What names are called: their place among all that are in the line, and their hash.
+
+    Nothing stays nothing, and numbers stay: nodes are compared by them.
+    """
+    names = set[str]()
+
+    def note(name: str) -> str:
+        names.add(name)
+        return name
+
+    _pack(snapshot, note)
+    hidden = {
+        name: name if not name or _is_number(name) else f"{place:07}-{hash_name(name)}"
+        for place, name in enumerate(sorted(names))
+    }
+    return hidden.__getitem__
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _pack(value: Any, rename: Callable[[str], str]) -> Any:
     if is_dataclass(value):
         pairs = ((one, getattr(value, one.name)) for one in fields(value) if one.init)
-        return {one.name: _pack(held) for one, held in pairs if held != _find_default(one)}
+        return {
+            one.name: _pack(held, str if one.name in PLAIN else rename)
+            for one, held in pairs
+            if held != _find_default(one)
+        }
     if isinstance(value, Mapping):
-        return {key: _pack(held) for key, held in value.items()}
+        return {rename(key): _pack(held, rename) for key, held in value.items()}
+    if isinstance(value, tuple):
+        return [_pack(item, rename) for item in value]
     if isinstance(value, frozenset):
-        return sorted(value)
-    return [_pack(item) for item in value] if isinstance(value, tuple) else value
+        return sorted(map(rename, value))
+    is_text = isinstance(value, str) and not isinstance(value, StrEnum)
+    return rename(value) if is_text else value
 
 
 def _find_default(one: Field[Any]) -> Any:

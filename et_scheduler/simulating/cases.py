@@ -14,6 +14,7 @@ from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import CPU, MEMORY, PODS, SECOND, make_shape
 from et_scheduler.simulating.jobs import SimJob, Work
+from et_scheduler.simulating.judging import Judge
 from et_scheduler.simulating.measures import compute_bound, compute_jain, compute_use, mean
 from et_scheduler.simulating.policies import Policy
 from et_scheduler.simulating.simulation import Simulation
@@ -71,6 +72,8 @@ def build_simulation(policy: Policy, *, drains: bool, seed: int = 1, delay: int 
     shapes = (TRAINER, COMPANION, SERVICE, LAUNCHER)
     simulation = Simulation(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
     simulation.delay = delay
+    if policy.is_judged:
+        simulation.checks.append(Judge())
     return simulation
 
 

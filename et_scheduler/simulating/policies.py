@@ -23,11 +23,15 @@ from et_scheduler.simulating.simulation import Decide
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A way to decide. `drains`: whether its workers leave at a commit, or are killed."""
+    """A way to decide. `drains`: whether its workers leave at a commit, or are killed.
+
+    `is_judged`: whether it promises what judging.py looks for.
+    """
 
     name: str
     decide: Decide
     drains: bool = True
+    is_judged: bool = False
 
 
 def start_gangs(
@@ -99,7 +103,7 @@ def best_effort(cluster: Cluster, _: Iterable[Queue], jobs: Iterable[Job], now: 
 
 
 POLICIES = (
-    Policy("ours", decide),
+    Policy("ours", decide, is_judged=True),
     Policy("edl", decide_as_edl, drains=False),
     Policy("fifo-max", fifo_most),
     Policy("fifo-min", fifo_least),

@@ -11,6 +11,7 @@ from random import Random
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import DAY, HOUR, MINUTE, SECOND
 from et_scheduler.simulating.jobs import SimJob
+from et_scheduler.simulating.judging import Judge
 from et_scheduler.simulating.measures import mean, percentile
 from et_scheduler.simulating.policies import Policy
 from et_scheduler.simulating.simulation import Simulation
@@ -30,6 +31,8 @@ def run_trace(
 
     shapes = (WORKER, WHOLE, LAUNCHER)
     simulation = Simulation(build_nodes(gpus), shapes, [Queue("main")], policy.decide, drain)
+    if policy.is_judged:
+        simulation.checks.append(Judge())
     for work in works:
         simulation.submit(work)
     while len(simulation.ended) < len(works) and simulation.clock.now < LONGEST:

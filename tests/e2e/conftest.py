@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.e2e.histories import History, find_breaches
+from tests.e2e.histories import History, judge
 from tests.e2e.pools import Pool
 from tests.e2e.world import LOGS, RealWorld
 
@@ -55,9 +55,7 @@ def pool(world: RealWorld, history: History) -> Iterator[Pool]:
     pool = Pool(world)
     yield pool
     pool.close()
-    versions = history.list_versions()
-    assert versions, "the watches have told something"
-    assert find_breaches(versions, pool) == []
+    judge(history, pool.bounds)
 
 
 @contextmanager

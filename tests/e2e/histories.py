@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from kubernetes import watch
 from kubernetes.client.exceptions import ApiException
+from kubernetes.utils.quantity import parse_quantity
 from urllib3.exceptions import HTTPError
 
-from tests.e2e.pools import Pool
-from tests.e2e.world import GROUP, PAUSE, RealWorld
+from tests.e2e.world import GROUP, PAUSE, RealWorld, find_condition
 
 Json = Mapping[str, Any]
 LONGEST = 400
@@ -92,6 +93,31 @@ class History:
                 PAUSE.wait(0.5)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """How much there is of a resource: on each node, and for a queue that has a limit."""
+
+    resource: str
+    nodes: Mapping[str, Decimal]
+    limits: Mapping[str, Decimal]
+
+    @classmethod
+    def of_cpu(cls, world: RealWorld, **limits: str) -> Bounds:
+        """The CPU of the cluster; of queues as a TrainingQueue has it."""
+        nodes = {
+            node.metadata.name: parse_quantity(node.status.allocatable["cpu"])
+            for node in world.core.list_node().items
+        }
+        return cls("cpu", nodes, {name: parse_quantity(text) for name, text in limits.items()})
+
+
+def judge(history: History, bounds: Bounds) -> None:
+    """What must hold has held since the history began."""
+    versions = history.list_versions()
+    assert versions, "the watches have told something"
+    assert find_breaches(versions, bounds) == []
+
+
 @dataclass
 class Scene:
     """A namespace at one moment."""
@@ -109,13 +135,13 @@ class Scene:
             things[name] = version.body
 
 
-def find_breaches(versions: list[Version], pool: Pool) -> list[str]:
+def find_breaches(versions: list[Version], bounds: Bounds) -> list[str]:
     """What did not hold at some moment; [] if all did."""
     scene, found, partly = Scene(), list[str](), dict[str, float]()
     for version in versions:
         scene.take(version)
         for check in (check_nodes, check_admissions):
-            found += [one for one in check(scene, pool) if one not in found]
+            found += [one for one in check(scene, bounds) if one not in found]
         texts = {*list_partial_gangs(scene)}
         partly = {text: partly.get(text, version.at) for text in texts}
         late = (text for text, since in partly.items() if version.at - since > FALLBACK)
@@ -123,29 +149,30 @@ def find_breaches(versions: list[Version], pool: Pool) -> list[str]:
     return found
 
 
-def check_nodes(scene: Scene, pool: Pool) -> Iterator[str]:
+def check_nodes(scene: Scene, bounds: Bounds) -> Iterator[str]:
     """No node has more on it than it offers."""
-    taken = Counter[str]()
+    taken: dict[str, Decimal] = defaultdict(Decimal)
     for pod in scene.pods.values():
         if pod["status"].get("phase") not in ENDED:
-            taken[pod["spec"].get("nodeName", "")] += count_seats(pod, pool)
-    for node, offered in pool.seats.items():
+            taken[pod["spec"].get("nodeName", "")] += sum_requests(pod, bounds.resource)
+    for node, offered in bounds.nodes.items():
         if taken[node] > offered:
-            yield f"{taken[node]} seats of {offered} are taken on {node}"
+            yield f"{taken[node]} of {offered} are taken on {node}"
 
 
-def check_admissions(scene: Scene, pool: Pool) -> Iterator[str]:
-    """No more is given than there is, and no queue has more than its limit."""
-    given: dict[str, int] = defaultdict(int)
+def check_admissions(scene: Scene, bounds: Bounds) -> Iterator[str]:
+    """No more workers are given than there is room for, and no queue has more than its limit."""
+    given: dict[str, Decimal] = defaultdict(Decimal)
     for job in filter(is_admitted, scene.jobs.values()):
         template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
         admission = job["status"]["admission"]
-        given[admission["queue"]] += admission["workers"] * count_seats(template, pool)
-    if sum(given.values()) > sum(pool.seats.values()):
-        yield f"{dict(given)} is more than there is"
-    for queue, limit in pool.limits.items():
+        given[admission["queue"]] += admission["workers"] * sum_requests(template, bounds.resource)
+    total, offered = sum(given.values()), sum(bounds.nodes.values())
+    if total > offered:
+        yield f"{total} of {offered} are given"
+    for queue, limit in bounds.limits.items():
         if given[queue] > limit:
-            yield f"{queue} has {given[queue]} seats of {limit}"
+            yield f"{queue} has {given[queue]} of {limit}"
 
 
 def list_partial_gangs(scene: Scene) -> Iterator[str]:
@@ -172,11 +199,17 @@ def list_partial_gangs(scene: Scene) -> Iterator[str]:
 
 
 def is_admitted(job: Json) -> bool:
-    """Whether what it was given is its own: it has not ended, nor is it on its way out."""
+    """Whether what it was given is its own: it has not ended, nor is it on its way out.
+
+    Who is held, and has spent what he was given last, waits to be given more.
+    """
     status = job.get("status", {})
     is_over = status.get("phase") in ENDED or job["metadata"].get("deletionTimestamp")
-    state = (status.get("admission") or {}).get("state")
-    return state == "Admitted" and not is_over and not job["spec"].get("suspend")
+    admission = status.get("admission") or {}
+    is_held = find_condition(status, "Admitted").get("status") == "False"
+    is_spent = is_held and admission.get("number", 0) <= status.get("admittedNumber", 0)
+    is_its_own = admission.get("state") == "Admitted" and not is_spent
+    return is_its_own and not is_over and not job["spec"].get("suspend")
 
 
 def is_staying(pod: Json) -> bool:
@@ -190,10 +223,7 @@ def find_label(pod: Json, kind: str) -> str:
     return label
 
 
-def count_seats(pod: Json, pool: Pool) -> int:
-    """How many seats a pod, or a template of one, asks for."""
-    containers = pod["spec"]["containers"]
-    return sum(
-        int(one.get("resources", {}).get("requests", {}).get(pool.resource, 0))
-        for one in containers
-    )
+def sum_requests(pod: Json, resource: str) -> Decimal:
+    """How much a pod, or a template of one, asks for."""
+    requests = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
+    return sum((parse_quantity(one.get(resource, 0)) for one in requests), Decimal())

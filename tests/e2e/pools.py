@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from http import HTTPStatus
 from typing import Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from tests.e2e.histories import Bounds
 from tests.e2e.light_jobs import FOREVER
 from tests.e2e.world import GROUP, RealWorld, build_job
 
@@ -27,23 +29,23 @@ class Pool:
     def __init__(self, world: RealWorld) -> None:
         self.world = world
         self.resource = f"seats.example.com/{world.namespace}"
-        self.seats: dict[str, int] = {}
-        self.limits: dict[str, int] = {}
+        self._seats: dict[str, int] = {}
+        self._limits: dict[str, int] = {}
         self._nodes = [node.metadata.name for node in world.core.list_node().items]
         self._classes: list[str] = []
         self._queues: list[str] = []
 
     def offer(self, *seats: int) -> None:
         """So many on the first node, on the second."""
-        self.seats = dict(zip(self._nodes, seats, strict=False))
-        for node, amount in self.seats.items():
+        self._seats = dict(zip(self._nodes, seats, strict=False))
+        for node, amount in self._seats.items():
             self._advertise(node, str(amount))
 
     def open_queue(self, name: str, *, limit: int | None = None, **spec: Any) -> str:
         """A queue whose jobs never have more than so many seats; its name in the cluster."""
         name = f"{name}-{self.world.namespace}"
         if limit is not None:
-            self.limits[name] = limit
+            self._limits[name] = limit
             spec["limits"] = {self.resource: str(limit)}
         self._queues.append(name)
         create_queue(self.world, name, **spec)
@@ -95,8 +97,17 @@ class Pool:
             delete_queue(self.world, name)
         for name in self._classes:
             self._scheduling.delete_priority_class(name)
-        for node in self.seats:
+        for node in self._seats:
             self._advertise(node, None)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What there is of them."""
+        nodes, limits = (
+            {name: Decimal(seats) for name, seats in one.items()}
+            for one in (self._seats, self._limits)
+        )
+        return Bounds(self.resource, nodes, limits)
 
     @property
     def _scheduling(self) -> client.SchedulingV1Api:

@@ -11,12 +11,16 @@ from devcluster.audits import Request, Right, decode, list_files, read_lines
 from devcluster.settings import AUDIT_BACKUPS
 
 OPERATOR = "system:serviceaccount:et-operator:et-operator"
+SCHEDULER = "system:serviceaccount:et-operator:et-scheduler"
+NOTICES = "system:serviceaccount:et-notices:et-notices"
+BROKERS = "brokers"
+"""All of them together: each has the account of its job."""
 AGENT = "et-operator/"
 """How the user agent of operator and brokers begins, whatever account they have."""
 REFUSED_ON_PURPOSE = "et-tests/refused-on-purpose"
 """User agent of requests that tests make, with our accounts' tokens, in order to be refused."""
 _ENDS = ("trainingjobs", "namespaces")
-_WANTED = (b"et-operator", b'"delete')
+_WANTED = (b"et-operator", b"et-notices", b'"delete')
 """One of these is in every line that matters; most lines are other people's."""
 
 
@@ -44,9 +48,9 @@ def read_requests(folder: Path, since: str = "") -> Iterator[Request]:
                 yield request
 
 
-def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
-    """The operator's audit, and that of all brokers together."""
-    operator, brokers = Audit(), Audit()
+def examine(requests: Iterable[Request]) -> dict[str, Audit]:
+    """The audit of each program by its account, and that of all brokers together."""
+    audits = {kind: Audit() for kind in (OPERATOR, SCHEDULER, NOTICES, BROKERS)}
     ends: dict[tuple[str, str], str] = {}
     for request in requests:
         if request.verb.startswith("delete") and request.target in _ENDS:
@@ -54,13 +58,14 @@ def examine(requests: Iterable[Request]) -> tuple[Audit, Audit]:
             ends[place] = min(request.at, ends.get(place, request.at))
         if request.agent.startswith(REFUSED_ON_PURPOSE):
             continue
-        if request.account == OPERATOR:
-            note(operator, request)
-        elif is_broker(request):
-            note(brokers, request)
+        kind = BROKERS if is_broker(request) else request.account
+        if kind in audits:
+            note(audits[kind], request)
     # Only now: a request is told when it is answered, and to delete many objects takes its time.
-    brokers.refused = [request for request in brokers.refused if not is_orphan(request, ends)]
-    return operator, brokers
+    for kind in (NOTICES, BROKERS):
+        audit = audits[kind]
+        audit.refused = [request for request in audit.refused if not is_orphan(request, ends)]
+    return audits
 
 
 def find_job(request: Request) -> str:
@@ -74,9 +79,10 @@ def is_broker(request: Request) -> bool:
 
 
 def is_orphan(request: Request, ends: Mapping[tuple[str, str], str]) -> bool:
-    """Whether the broker's job was deleted before: its rights go a moment earlier than its pod."""
+    """Whether the broker's job, or et-notices, was taken away before: rights go before pods do."""
+    home = request.account.split(":")[2]
     job = request.pod.rpartition("-launcher")[0]
-    times = (ends.get((request.namespace, name)) for name in ("", job))
+    times = (ends.get((home, name)) for name in ("", job))
     return any(time is not None and time <= request.at for time in times)
 
 

@@ -29,12 +29,13 @@ def test_a_queue_takes_its_share_back_from_one_that_borrows_it(
     world.create(pool.build("borrower", borrowing, (1, 2), ELASTIC))
     world.wait_for_size("borrower", 2, SLOW)
 
-    world.create(pool.build("owner", owning, (1, 2)))
+    world.create(pool.build("owner", owning, (1, 2), ELASTIC))
 
-    wait_for_condition(world, "owner", "Running")
+    world.wait_for_size("owner", 1, SLOW)
     world.wait_for_size("borrower", 1)
     assert find_admission(world, "owner")["workers"] == 1, "each has half"
-    assert_nothing_was_lost(world, "borrower")
+    for job in ("borrower", "owner"):
+        assert_nothing_was_lost(world, job)
 
 
 @pytest.mark.point("evicted")

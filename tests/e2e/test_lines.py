@@ -11,6 +11,7 @@ import yaml
 from tests.e2e.histories import History
 from tests.e2e.light_jobs import find_pods, wait_for_condition
 from tests.e2e.pools import Pool, find_admission
+from tests.e2e.test_giving import ELASTIC, SLOW, assert_nothing_was_lost
 from tests.e2e.world import GROUP, ROOT, RealWorld, find_condition, scale_in, scale_out
 
 pytestmark = pytest.mark.cluster
@@ -108,11 +109,10 @@ def test_the_priority_that_arena_sets_decides_who_is_first(world: RealWorld, poo
 @pytest.mark.point("scaling-in-queue")
 def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(world: RealWorld, pool: Pool) -> None:
     pool.offer(1, 1)
-    job = pool.build("held", pool.open_queue("queue"), (1, 2))
+    job = pool.build("held", pool.open_queue("queue"), (1, 2), ELASTIC)
     job["spec"]["elasticity"] = "Auto"
     world.create(job)
-    wait_for_condition(world, "held", "Running")
-    world.wait(lambda: len(world.worker_names()) == 2, "it has all that it may have")
+    world.wait_for_size("held", 2, SLOW)
     before = world.worker_names()
 
     world.create(scale_in("less", "held", count=1))
@@ -124,6 +124,10 @@ def test_a_scaling_of_a_job_in_a_queue_is_told_what_to_change(world: RealWorld, 
         assert "change its minReplicas and maxReplicas, or worker.replicas" in told["message"]
     assert world.worker_names() == before
     assert find_admission(world, "held")["workers"] == 2
+    seen = len(world.steps("held"))
+    world.wait(lambda: len(world.steps("held")) > seen, "it trains on")
+    assert world.steps("held")[-1].size == 2
+    assert_nothing_was_lost(world, "held")
 
 
 @pytest.mark.point("scaling-in-queue")

@@ -14,6 +14,7 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from tests.e2e.conftest import FAILURE
+from tests.e2e.histories import Bounds, History, judge
 from tests.e2e.pools import delete_queue
 from tests.e2e.terminals import Shell, open_shell
 from tests.e2e.world import ROOT, RealWorld, kubeconfig
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.cluster
 
 PLACES = ("tutorial", "sharing")
 """The namespaces that the tutorial makes."""
+MOST_SECONDS = 1500
 DONE = frozenset(
     {
         "devcluster/prerequisites.sh",
@@ -41,15 +43,19 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield shell
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(MOST_SECONDS)
 @pytest.mark.point("tutorial")
 @pytest.mark.point("kubectl-scale")
 @pytest.mark.point("shares")
 @pytest.mark.point("gang")
 def test_the_tutorial_from_its_first_command_to_its_last(shell: Shell) -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    world = RealWorld("sharing")
+    history = History(world, seconds=MOST_SECONDS)
     with clearing():
         walk(leave_out(DONE, read_steps([*read_fences(page)])), shell)
+    queue = yaml.safe_load((ROOT / "examples" / "training_queue.yaml").read_text())
+    judge(history, Bounds.of_cpu(world, research=queue["spec"]["limits"]["cpu"]))
 
 
 @pytest.mark.timeout(600)

@@ -7,22 +7,27 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.histories import Bounds, History, judge
 from tests.e2e.pools import create_queue, delete_queue, find_admission
 from tests.e2e.world import RealWorld, build_job, find_condition, train
 
 pytestmark = pytest.mark.cluster
 
-FOUR_WORKERS = {"limits": {"cpu": "460m"}}
-"""More than that the jobs of such a queue never have together."""
+FOUR_WORKERS = "460m"
+"""More CPU than that the jobs of such a queue never have together."""
 
 
 @pytest.fixture
-def queue(world: RealWorld) -> Iterator[str]:
-    """The name of a queue that has room for four workers and a launcher, or two and two of each."""
+def queue(world: RealWorld, history: History) -> Iterator[str]:
+    """The name of a queue that has room for four workers and a launcher, or two and two of each.
+
+    What must hold has held all the time.
+    """
     name = f"q-{world.namespace}"[:60].rstrip("-")
-    create_queue(world, name, **FOUR_WORKERS)
+    create_queue(world, name, limits={"cpu": FOUR_WORKERS})
     yield name
     delete_queue(world, name)
+    judge(history, Bounds.of_cpu(world, **{name: FOUR_WORKERS}))
 
 
 def build_member(name: str, queue: str, *, least: int, most: int, steps: int) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def test_a_queue_that_is_deleted_ends_no_job_and_starts_none(world: RealWorld, q
     assert world.steps("runs")[-1].size == 2
     assert world.phase("waits") == "Waiting"
 
-    create_queue(world, queue, **FOUR_WORKERS)
+    create_queue(world, queue, limits={"cpu": FOUR_WORKERS})
     world.wait_for_phase("waits", "Succeeded", timeout=180)
     assert world.status("trainingjobs", "runs")["epoch"] == 1
 

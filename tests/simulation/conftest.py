@@ -1,4 +1,4 @@
-"""How much is simulated: a little in `make check`, an eighth in `make test`, or all of it."""
+"""How much is simulated: a little where nothing is said, an eighth in `make test`, or all of it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,16 @@ import pytest
 
 from devcluster.audits import POD, Request, Right
 from devcluster.settings import AUDIT_BACKUPS
-from tests.e2e.rights import OPERATOR, REFUSED_ON_PURPOSE, examine, read_requests, spread
+from tests.e2e.rights import (
+    BROKERS,
+    NOTICES,
+    OPERATOR,
+    REFUSED_ON_PURPOSE,
+    SCHEDULER,
+    examine,
+    read_requests,
+    spread,
+)
 
 BROKER = "system:serviceaccount:team:job-launcher"
 NODES = Right("", "nodes", "get")
@@ -80,27 +89,30 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     assert len(list(read_requests(tmp_path))) == 1
 
 
-def test_operator_and_brokers_are_told_apart_from_everybody_else(tmp_path: Path) -> None:
-    execs = Right("", "pods/exec", "get")
+def test_our_programs_and_brokers_are_told_apart_from_everybody_else(tmp_path: Path) -> None:
+    execs, pods = Right("", "pods/exec", "get"), Right("", "pods", "list")
+    patch = Right("", "nodes", "patch")
     requests = read(
         tmp_path,
         make_line(right=NODES),
         make_line(account=BROKER, right=execs, namespace="team"),
+        make_line(account=SCHEDULER, agent="et-scheduler/1", right=pods),
+        make_line(account=NOTICES, agent="et-notices/1", right=patch),
         make_line(account="admin", right=Right("", "secrets", "get")),
         make_line(account="system:serviceaccount:team:mine", agent="curl", right=NODES),
         make_line(account="system:serviceaccount:second:et-operator", pod="et-operator-1-x"),
     )
 
-    operator, brokers = examine(requests)
+    audits = examine(requests)
 
-    assert operator.used == {NODES}
-    assert brokers.used == {execs}
+    used = {kind: audit.used for kind, audit in audits.items()}
+    assert used == {OPERATOR: {NODES}, SCHEDULER: {pods}, NOTICES: {patch}, BROKERS: {execs}}
 
 
 def test_a_broker_is_known_by_its_pod_whatever_its_account(tmp_path: Path) -> None:
     line = make_line(account="system:serviceaccount:team:cloud", pod="job-launcher", right=NODES)
 
-    assert examine(read(tmp_path, line))[1].used == {NODES}
+    assert examine(read(tmp_path, line))[BROKERS].used == {NODES}
 
 
 def test_what_was_refused_is_told_unless_it_was_allowed_later(tmp_path: Path) -> None:
@@ -112,7 +124,7 @@ def test_what_was_refused_is_told_unless_it_was_allowed_later(tmp_path: Path) ->
         make_line(2, right=pods),
     )
 
-    operator, _ = examine(requests)
+    operator = examine(requests)[OPERATOR]
 
     assert [r.right for r in operator.refused] == [NODES]
     assert operator.used == {pods}
@@ -121,7 +133,7 @@ def test_what_was_refused_is_told_unless_it_was_allowed_later(tmp_path: Path) ->
 def test_what_was_meant_to_be_refused_is_no_finding(tmp_path: Path) -> None:
     lines = [make_line(is_allowed=answer, agent=REFUSED_ON_PURPOSE) for answer in (False, True)]
 
-    operator, _ = examine(read(tmp_path, *lines))
+    operator = examine(read(tmp_path, *lines))[OPERATOR]
 
     assert operator.refused == []
     assert operator.used == set()
@@ -144,9 +156,20 @@ def test_a_broker_whose_job_was_deleted_may_be_refused(
     late = make_line(2, account=BROKER, namespace="team", is_allowed=False)
     early = {**late, "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z"}
 
-    assert examine(read(tmp_path, end, late))[1].refused == []
-    assert examine(read(tmp_path, late, end))[1].refused == [], "the deletion was answered later"
-    assert len(examine(read(tmp_path, early, end))[1].refused) == 1
+    assert examine(read(tmp_path, end, late))[BROKERS].refused == []
+    assert examine(read(tmp_path, late, end))[BROKERS].refused == [], (
+        "the deletion was answered later"
+    )
+    assert len(examine(read(tmp_path, early, end))[BROKERS].refused) == 1
+
+
+def test_et_notices_may_be_refused_once_it_is_taken_away(tmp_path: Path) -> None:
+    end = make_line(5, account="admin", right=Right("", "namespaces", "delete"), name="et-notices")
+    lines = [make_line(second, account=NOTICES, is_allowed=False) for second in (4, 6)]
+
+    [early] = examine(read(tmp_path, lines[0], end, lines[1]))[NOTICES].refused
+
+    assert early.at[17:19] == "04"
 
 
 def test_rules_are_spread_into_single_rights() -> None:

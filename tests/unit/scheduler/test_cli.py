@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,10 +21,12 @@ from et_scheduler.model.jobs import Admission, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Effect, Operator, Requirement, Shape, Taint, Toleration
-from et_scheduler.replaying import Recording
-from tests.unit.scheduler.makers import make_job, make_node
+from et_scheduler.planning.passing import decide
+from et_scheduler.replaying import Recording, hash_name
+from tests.unit.scheduler.makers import MAIN, NOW, cpus, make_job, make_node
 from tests.unit.scheduler.rigs import Rig, make_held
 from tests.unit.scheduler.test_codec import ADMISSIONS
+from tests.unit.scheduler.test_held import QUEUES, draw_idle
 
 
 def test_the_label_of_pools_is_a_setting() -> None:
@@ -69,6 +76,84 @@ async def test_what_was_recorded_is_decided_again_in_the_same_way(
     assert "TAKE team/one: Admitted, 4 workers" in told
     assert "team/two waits: TooLarge" in told
     assert "queue main: 1 run, 1 wait, has {'cpu': 4000}" in told
+
+
+def list_texts(value: Any) -> Iterator[str]:
+    """All texts of a JSON value, keys too."""
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    for item in value if isinstance(value, list) else []:
+        yield from list_texts(item)
+    if isinstance(value, str):
+        yield value
+
+
+async def test_where_names_are_hashed_none_is_in_the_record(
+    tmp_path: Path, quiet_logs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "passes"
+    record.write_text("of the process before, by another salt\n")
+    rig = Rig(nodes=2, cpu=4, record=str(record), is_hashing=True)
+    rig.create(make_held("one", least=2, most=4), make_held("two", least=9, most=9))
+    async with rig.running():
+        await rig.advance(5)
+    lines = record.read_text().splitlines()
+    texts = {text for line in lines for text in list_texts(json.loads(line))}
+    assert not [t for t in texts for name in ("one", "two", "team", "main", "node-") if name in t]
+    assert main(["--replay", str(record)]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"TAKE \d{7}-[0-9a-f]{16}/\d{7}-[0-9a-f]{16}: Admitted, 4 workers", told)
+    assert re.search(r"waits: TooLarge", told)
+    assert re.search(r"queue \d{7}-[0-9a-f]{16}: 1 run, 1 wait, has {'cpu': 4000}", told)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_by_hashed_names_the_same_is_decided(seed: int) -> None:
+    """Who is first where all else is alike, too: that is by the order of names, which stays."""
+    nodes, jobs = draw_idle(seed)
+    snapshot = Snapshot(Cluster(nodes), QUEUES, tuple(jobs), NOW)
+    hashed = decode_snapshot(encode_snapshot(snapshot, partial(hash_name, b"salt")))
+    assert describe(hashed) == describe(snapshot)
+
+
+def describe(snapshot: Snapshot) -> list[object]:
+    """What is decided, with jobs and nodes by their places among them."""
+    nodes = sorted(node.name for node in snapshot.cluster.nodes)
+    jobs = sorted(job.uid for job in snapshot.jobs)
+    given = (snapshot.cluster, snapshot.queues, snapshot.jobs, snapshot.now, snapshot.rules)
+    found: list[object] = []
+    for change in decide(*given).changes:
+        told = change.admission
+        places = [
+            [nodes.index(name) for name in names]
+            for names in (told.placement.only, told.placement.avoid, told.reserved)
+        ]
+        found.append((change.step, jobs.index(change.uid), told.workers, told.reason, places))
+    return found
+
+
+def test_what_is_named_in_two_places_has_one_hash_and_numbers_stay() -> None:
+    shape = replace(cpus(1), tolerations=(Toleration("mine", "yes"),))
+    terms = (
+        Requirement("zone", Operator.IN, frozenset({"a"})),
+        Requirement("size", Operator.GREATER, frozenset({"7"})),
+    )
+    nodes = tuple(
+        make_node(
+            f"node-{size}",
+            hostname=f"host-{size}",
+            labels={"zone": zone, "size": size},
+            taints=(Taint("mine", "yes", Effect.NO_SCHEDULE),),
+        )
+        for zone, size in (("a", "7"), ("a", "12"), ("b", "13"))
+    )
+    job = make_job("job", 1, 1, launcher=shape, worker=replace(shape, terms=(terms,)))
+    snapshot = Snapshot(Cluster(nodes), MAIN, (job,), NOW)
+    hashed = decode_snapshot(encode_snapshot(snapshot, partial(hash_name, b"salt")))
+    [change] = decide(hashed.cluster, hashed.queues, hashed.jobs, NOW).changes
+    [host] = change.admission.placement.only
+    assert host.endswith(hash_name(b"salt", "host-12"))
 
 
 def test_a_file_that_is_no_record_is_refused(
