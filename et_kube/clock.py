@@ -89,7 +89,7 @@ class ComparedClock(SystemClock):
         self._last: float | None = None
         """How far the last answer's time was ahead of the clock that only goes on."""
         self._least: dict[int, float] = {}
-        """The same, the least of each minute: of the last ones that were heard, AGREED at most."""
+        """Least of the same in each minute: of the last ones that were heard, AGREED at most."""
 
     @property
     def apart(self) -> timedelta:
