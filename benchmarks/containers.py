@@ -1,7 +1,7 @@
-"""When containers began, as containerd on each node tells; a kubelet's own word comes later.
+"""When containers and what is executed in them began, as containerd on each node tells.
 
-One `ctr events` process a node, ended with the measurement. Of a container that began before
-nothing is known.
+A kubelet's own word comes later. One `ctr events` process a node, ended with the measurement. Of a
+container that began before nothing is known.
 """
 
 from __future__ import annotations
@@ -17,31 +17,47 @@ from devcluster import nodes
 from devcluster.settings import Cluster
 
 STARTED = "/tasks/start"
+EXECUTED = "/tasks/exec-started"
+_TOPICS = frozenset({STARTED, EXECUTED})
 _RUNTIME = "containerd://"
 
 
 class Beginnings:
-    """The time, in UTC seconds, at which the process of each container was started, by its id."""
+    """The times, in UTC seconds, at which processes of containers were started, by their ids."""
 
     def __init__(self) -> None:
         self._times: dict[str, float] = {}
+        self._executions: dict[str, list[float]] = {}
 
     def take(self, line: str) -> None:
         """Read a line of `ctr events`: date, time, zone and its name, namespace, topic, JSON."""
         match line.split(maxsplit=6):
-            case [day, time, _zone, _name, _namespace, topic, body] if topic == STARTED:
+            case [day, time, _zone, _name, _namespace, topic, body] if topic in _TOPICS:
                 at = datetime.fromisoformat(f"{day}T{time}+00:00").timestamp()
-                self._times.setdefault(json.loads(body)["container_id"], at)
+                container = json.loads(body)["container_id"]
+                if topic == STARTED:
+                    self._times.setdefault(container, at)
+                else:
+                    self._executions.setdefault(container, []).append(at)
 
     def find(self, pod: Mapping[str, Any], container: str) -> float:
         """When it began; LookupError for one that nobody told of."""
-        status = pod["status"]
-        states = (
-            *status.get("initContainerStatuses", ()),
-            *status.get("containerStatuses", ()),
-        )
-        own = next(item["containerID"] for item in states if item["name"] == container)
-        return self._times[own.removeprefix(_RUNTIME)]
+        return self._times[_find_id(pod, container)]
+
+    def find_execution(self, pod: Mapping[str, Any], container: str, since: float) -> float:
+        """When the first process that was executed in it since then began; LookupError for none."""
+        times = self._executions[_find_id(pod, container)]
+        found = [at for at in times if at >= since]
+        if not found:
+            raise LookupError(f"nothing was executed in {container} since {since}")
+        return min(found)
+
+
+def _find_id(pod: Mapping[str, Any], container: str) -> str:
+    status = pod["status"]
+    states = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    own: str = next(item["containerID"] for item in states if item["name"] == container)
+    return own.removeprefix(_RUNTIME)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from benchmarks.findings import Chart, Waterfall
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-_COLOURS = ("#1f6feb", "#9aa5b1", "#d1495b", "#2a9d8f", "#e9a03b")
+_COLOURS = ("#1f6feb", "#9aa5b1", "#d1495b", "#2a9d8f", "#e9a03b", "#8057b5", "#5a4637")
 _NAMED = 6
 """So many lines have each a name beside them."""
 

@@ -1,4 +1,4 @@
-"""What a watch of pods tells: when each ran, when each ended, and what its command printed.
+"""What a watch of pods tells: when each ran, when each ended, and what it printed.
 
 Times are when a line of a watch came here, by the benchmark's clock, not what a kubelet wrote into
 it. Nothing is created or deleted.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from benchmarks.apis import Api, Sightings, build_path
 from benchmarks.benches import Site
 from devcluster.certificates import INSIDE
+from et_contract.names import BROKER_CONTAINER
 
 Lines = Iterable[tuple[float, bytes]]
 """Lines of a watch with the time at which each came."""
+LISTED = '"event": "hosts listed"'
+"""What its log has of each list that a broker has written."""
 
 
 def find_running(lines: Lines, name: str) -> float | None:
@@ -46,14 +50,29 @@ def read_pods(lines: Lines, name: str) -> Iterator[tuple[float, Mapping[str, Any
                 yield at, pod
 
 
-async def read_stamp(api: Api, namespace: str, pod: str) -> float:
-    """When the command of commands/stamp.py began, by its own word (UTC seconds)."""
+async def read_stamp(api: Api, namespace: str, pod: str) -> tuple[float, float]:
+    """When commands/stamp.py was started, and when it began, by its own word (UTC seconds)."""
     path = build_path("pods", namespace, pod) + "/log"
     text = await api.read_text(INSIDE + path, container="launcher")
     for line in text.splitlines():
         if line.startswith("began "):
-            return float(line.split()[1])
+            began, started = line.split()[1:]
+            return float(started), float(began)
     raise LookupError(f"the log of {pod} does not tell when its command began")
+
+
+async def read_listed(api: Api, namespace: str, launcher: str, before: float) -> float:
+    """When its broker had changed the list of hosts last before that time (UTC seconds)."""
+    path = build_path("pods", namespace, launcher) + "/log"
+    text = await api.read_text(INSIDE + path, container=BROKER_CONTAINER)
+    return find_listed(text.splitlines(), before)
+
+
+def find_listed(lines: Iterable[str], before: float) -> float:
+    """When a broker had changed the list last before that time, by the lines of its log."""
+    entries = [json.loads(line) for line in lines if LISTED in line]
+    times = [datetime.fromisoformat(entry["time"]).timestamp() for entry in entries]
+    return max(time for time in times if time <= before)
 
 
 async def watch_pods(site: Site, seen: Sightings, namespace: str, selector: str) -> None:

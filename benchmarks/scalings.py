@@ -15,9 +15,8 @@ from benchmarks.apis import Sightings, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Site
 from benchmarks.manifests import build_job, build_scaling, read_command
-from benchmarks.milestones import Marks
 from benchmarks.namespaces import make_namespace
-from benchmarks.podwatching import wait_running, watch_pods
+from benchmarks.podwatching import read_listed, wait_running, watch_pods
 from devcluster.audits import Request
 from et_kube.resources import Json
 
@@ -31,15 +30,12 @@ _ENDED = (b'"phase":"ScaleSucceeded"', b'"phase":"ScaleFailed"')
 class Round:
     """One ScaleOut and the ScaleIn after it; all in UTC seconds."""
 
+    out_name: str
     out_created: float
-    pods_asked: float
-    """When the last of the added pods was asked for."""
-    pods_bound: float
-    """When the last of them had its node."""
-    pods_running: float
-    """When the kubelet told the API server that the last of the added pods runs."""
-    members_asked: float
-    """When the operator asked for the config that names them."""
+    audit: tuple[Request, ...]
+    """What was asked of the API server since then, and answered before the round was over."""
+    listed: float
+    """When the broker had both hosts in its list, by its log."""
     visible: float
     """When the list that the discovery script prints had both hosts."""
     in_created: float
@@ -64,13 +60,17 @@ class ElasticJob:
         """When the list with so many hosts was first read after all that was seen before."""
         return await self.log.wait(lambda: self._find_listed(hosts), f"{hosts} hosts are listed")
 
+    @property
+    def newest(self) -> str:
+        """The name of the newest scaling."""
+        return f"scaling-{self.scalings}"
+
     async def scale(self, kind: str) -> float:
         """Create a ScaleOut or ScaleIn by STEP; returns when."""
         self.scalings += 1
-        name = f"scaling-{self.scalings}"
         created = self.site.clock.now().timestamp()
         path = build_path(f"{kind.lower()}s", self.namespace)
-        await self.site.api.create(path, build_scaling(kind, name, JOB, STEP))
+        await self.site.api.create(path, build_scaling(kind, self.newest, JOB, STEP))
         return created
 
     async def wait_left(self, host: str) -> float:
@@ -80,7 +80,7 @@ class ElasticJob:
     async def wait_ended(self, kind: str) -> None:
         """Until the newest scaling has ended; RuntimeError unless it succeeded."""
         path = build_path(f"{kind.lower()}s", self.namespace)
-        name = f"metadata.name=scaling-{self.scalings}"
+        name = f"metadata.name={self.newest}"
         async for line in self.site.api.follow(path, watch="1", fieldSelector=name):
             if _ENDED[1] in line:
                 raise RuntimeError(f"{kind} failed: {line.decode()}")
@@ -122,10 +122,12 @@ async def scale_out_and_in(job: ElasticJob) -> Round:
     first = BASE + STEP * (job.scalings // 2)
     names = [f"{JOB}-worker-{first + number}" for number in range(STEP)]
     out_created = await job.scale("ScaleOut")
+    out_name = job.newest
     visible = await job.wait_listed(BASE + STEP)
     await job.wait_ended("ScaleOut")
     path = build_path("pods", job.namespace)
     added = [await job.site.api.get(f"{path}/{name}") for name in names]
+    listed = await read_listed(job.site.api, job.namespace, f"{JOB}-launcher", visible)
     in_created = await job.scale("ScaleIn")
     left = [await job.wait_left(name) for name in names]
     await job.wait_ended("ScaleIn")
@@ -134,15 +136,10 @@ async def scale_out_and_in(job: ElasticJob) -> Round:
     pods = [r for r in audit if r.name in names]
     deletions = {r.name: r.received for r in reversed(pods) if r.verb == "delete"}
     return Round(
+        out_name=out_name,
         out_created=out_created,
-        pods_asked=max(map(Marks(audit).find_asked, names)),
-        pods_bound=max(map(Marks(audit).find_bound, names)),
-        pods_running=find_running_told(pods, names, visible),
-        members_asked=max(
-            r.received
-            for r in audit
-            if r.name == f"{JOB}-config" and r.verb == "patch" and r.received < visible
-        ),
+        audit=tuple(audit),
+        listed=listed,
         visible=visible,
         in_created=in_created,
         left=tuple(left),
@@ -158,9 +155,3 @@ def find_left(lines: Iterable[tuple[float, bytes]], host: str) -> float | None:
         if words[:1] == [b"left"] and words[-1] == host.encode():
             return float(words[1])
     return None
-
-
-def find_running_told(pods: Iterable[Request], names: Iterable[str], visible: float) -> float:
-    """When the last of these pods was told to run: its last status before it was visible."""
-    told = [r for r in pods if r.target == "pods/status" and r.done < visible]
-    return max(max(r.done for r in told if r.name == name) for name in names)

@@ -105,7 +105,7 @@ def make_shipped(digest: str = "d1") -> RuntimeFiles:
 
 
 def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
-    """A scaling that is the job's; with `owner_uid=None` one that was just created."""
+    """A scaling that is the job's; with `is_owned=False` one that was just created."""
     fields: dict[str, Any] = {
         "kind": kind,
         "namespace": "ns",
@@ -115,7 +115,7 @@ def make_scaling(kind: ScalingKind, name: str, **changes: Any) -> Scaling:
         "generation": 1,
         "created": START,
         "job_name": "job",
-        "owner_uid": "job-uid",
+        "is_owned": True,
     }
     return Scaling(**(fields | changes))
 
@@ -526,7 +526,7 @@ class ModelWorld:
             assert not problems
             scaling = replace(scaling, status=status)
         else:
-            scaling = replace(scaling, owner_uid=find_controller(body["metadata"])["uid"])
+            scaling = replace(scaling, is_owned=find_controller(body["metadata"]) is not None)
         self.scalings[action.uid] = replace(scaling, resource_version=self._next())
 
     def _delete(self, action: Delete) -> None:

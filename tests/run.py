@@ -41,6 +41,7 @@ class Result:
 
 def main(arguments: list[str]) -> int:
     """Run the steps; 0 only if every point of the table was proven."""
+    started = time.monotonic()
     is_oldest = "--oldest" in arguments
     if is_oldest:
         os.environ["DEVCLUSTER_KUBERNETES"] = "oldest"
@@ -51,7 +52,8 @@ def main(arguments: list[str]) -> int:
     for key, result in read_points(POINTS_FILE):
         results.setdefault(key, []).append(result)
     leave(has_failed=any(not result.passed for found in results.values() for result in found))
-    return close(results, OLDEST_POINTS if is_oldest else POINTS)
+    points = OLDEST_POINTS if is_oldest else POINTS
+    return close(results, points, time.monotonic() - started)
 
 
 Step: TypeAlias = tuple[str, str, Sequence[str]]
@@ -275,8 +277,10 @@ def read_points(path: Path) -> Iterator[tuple[str, Result]]:
             yield key, result
 
 
-def close(results: dict[str, list[Result]], points: Sequence[Point] = POINTS) -> int:
-    """Print the table; 1 if a row is not proven or a step failed."""
+def close(
+    results: dict[str, list[Result]], points: Sequence[Point] = POINTS, seconds: float = 0.0
+) -> int:
+    """Print the table, and how long all of it took; 1 if a row is not proven or a step failed."""
     rows = [build_row(point, results.get(point.key, [])) for point in points]
     known = {point.key for point in POINTS}
     failed_steps = [
@@ -298,7 +302,9 @@ def close(results: dict[str, list[Result]], points: Sequence[Point] = POINTS) ->
         print(line)
     if FAILURE.exists() and (failed or failed_steps):
         print(f"logs, Events and objects of what failed: {FAILURE}")
-    print(f"\n{len(rows) - len(failed)} passed, {len(failed) + len(failed_steps)} failed")
+    counts = f"{len(rows) - len(failed)} passed, {len(failed) + len(failed_steps)} failed"
+    minutes, rest = divmod(round(seconds), 60)
+    print(f"\n{counts}, in {minutes} min {rest} s")
     return 1 if failed or failed_steps else 0
 
 

@@ -32,7 +32,7 @@ from et_operator.codec.templates import (
     decode_worker_template,
 )
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.keys import JobKey
+from et_operator.model.keys import JobKey, OwnerReference
 from et_operator.model.names import (
     ANNOTATION_APPLIED_SCALING,
     ANNOTATION_LAUNCHER,
@@ -74,7 +74,6 @@ MAX_ENV = 60_000
 MAX_SCRIPT = 1024
 """Bytes, as JSON, of a job's own script: the largest job has no room for many."""
 MAX_SCRIPT_SECONDS = 3600
-_MAX_UID = 64
 MAX_OWNERS = 8192
 """Bytes, as JSON, of a scaling's owner references: some dozens."""
 MAX_ANNOTATION = 1024
@@ -143,7 +142,7 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
     wishes, invalid = attempt(
         lambda: _decode_wishes(Fields(obj, "").require_object("spec"), kind), "spec"
     )
-    owners, owner_uid, too_many = _decode_owners(metadata)
+    owners, is_owned, too_many = _decode_owners(metadata)
     return Scaling(
         kind=kind,
         namespace=metadata.get("namespace", ""),
@@ -153,7 +152,7 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
         generation=metadata.get("generation", 0),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         job_name=_find_job_name(obj),
-        owner_uid=owner_uid,
+        is_owned=is_owned,
         owners=owners,
         deletion_requested=bool(metadata.get("deletionTimestamp")),
         status=status,
@@ -162,19 +161,30 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
     )
 
 
-def _decode_owners(metadata: Json) -> tuple[tuple[Json, ...], str | None, str]:
-    """A scaling's owners, its controller's uid, and a sentence where there are too many of them.
+def _decode_owners(metadata: Json) -> tuple[tuple[OwnerReference, ...], bool, str]:
+    """A scaling's owners, whether it is owned, and a sentence where there are too many of them.
 
     The controller may be of any kind. All of them are kept, to be written again beside the job; too
-    many are left as they are.
+    many are left as they are, and the job is not added.
     """
-    owners, controller = tuple(metadata.get("ownerReferences") or ()), find_controller(metadata)
-    owner_uid = str(controller.get("uid"))[:_MAX_UID] if controller else None
+    owners = metadata.get("ownerReferences") or ()
     size = len(json.dumps(owners))
     if size <= MAX_OWNERS:
-        return owners, owner_uid, ""
+        return tuple(map(_decode_owner, owners)), find_controller(metadata) is not None, ""
     words = f"metadata.ownerReferences: are {size} bytes as JSON, {MAX_OWNERS} at most: remove some"
-    return (), owner_uid or "", words
+    return (), True, words
+
+
+def _decode_owner(reference: Json) -> OwnerReference:
+    """All that the API server stores of one."""
+    return OwnerReference(
+        api_version=reference.get("apiVersion", ""),
+        kind=reference.get("kind", ""),
+        name=reference.get("name", ""),
+        uid=reference.get("uid", ""),
+        is_controller=reference.get("controller"),
+        blocks_deletion=reference.get("blockOwnerDeletion"),
+    )
 
 
 def _is_foreign(status: Json) -> bool:

@@ -23,7 +23,7 @@ from et_operator.model.actions import (
     WriteConfig,
     WriteStatus,
 )
-from et_operator.model.keys import Owner
+from et_operator.model.keys import Owner, OwnerReference
 from et_operator.model.names import ANNOTATION_APPLIED_SCALING
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
@@ -81,13 +81,9 @@ def encode_accounts(namespace: str, accounts: Collection[str]) -> list[dict[str,
 
 def encode_owner(job: Owner) -> dict[str, Any]:
     """An owner reference to the job; it never blocks the job's deletion."""
-    return {
-        "apiVersion": TRAINING_JOBS.api_version,
-        "kind": TRAINING_JOBS.kind,
-        "name": job.name,
-        "uid": job.uid,
-        "controller": True,
-    }
+    api_version, kind = TRAINING_JOBS.api_version, TRAINING_JOBS.kind
+    owner = OwnerReference(api_version, kind, job.name, job.uid, is_controller=True)
+    return _encode_reference(owner)
 
 
 def _encode_change(change: Change) -> dict[str, Any]:
@@ -105,9 +101,22 @@ def _encode_change(change: Change) -> dict[str, Any]:
         case SetAccounts(accounts=accounts):
             return {"subjects": encode_accounts(change.ref.namespace, accounts)}
         case AcceptScaling(owners=owners, job=job):
-            return {"metadata": {"ownerReferences": [*owners, encode_owner(job)]}}
+            references = [*map(_encode_reference, owners), encode_owner(job)]
+            return {"metadata": {"ownerReferences": references}}
         case _:
             assert_never(change)
+
+
+def _encode_reference(owner: OwnerReference) -> dict[str, Any]:
+    controls, blocks = owner.is_controller, owner.blocks_deletion
+    return {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        **({} if controls is None else {"controller": controls}),
+        **({} if blocks is None else {"blockOwnerDeletion": blocks}),
+    }
 
 
 def _encode_replicas(change: SetReplicas) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol, TypeAlias
 from et_contract.documents import HostConfig
 from et_contract.pods import Role
 from et_kube.resources import PODS, SECRETS, Json, Ref, Resource
-from et_operator.model.keys import Owner
+from et_operator.model.keys import Owner, OwnerReference
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.statuses import JobStatus
@@ -149,7 +149,7 @@ class AcceptScaling(_Changed):
 
     stands_alone = True
 
-    owners: tuple[Json, ...]
+    owners: tuple[OwnerReference, ...]
     job: Owner
 
 

@@ -1,7 +1,7 @@
 """Which job something is about: its name, and the job that an object says to be controlled by.
 
 A name may be another job's tomorrow, so what belongs to a job is told by the uid in Owner; a JobKey
-is for queues and lookups.
+is for queues and lookups. An OwnerReference is of any kind.
 """
 
 from __future__ import annotations
@@ -33,3 +33,15 @@ class Owner(NamedTuple):
 
     name: str
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference:
+    """All that an object says of one owner, to be written again; None where it does not say."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    is_controller: bool | None = None
+    blocks_deletion: bool | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from et_kube.resources import TRAINING_JOBS, Json
+from et_kube.resources import TRAINING_JOBS
 from et_operator.model.conditions import Condition
+from et_operator.model.keys import OwnerReference
 from et_operator.model.phases import ScalingPhase
 from et_operator.model.statuses import ScalingKind, WorkerOutcome
 
@@ -38,7 +39,10 @@ class ScalingStatus:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """One ScaleIn or ScaleOut as last seen."""
+    """One ScaleIn or ScaleOut as last seen.
+
+    `is_owned`: it has a controller, or more owners than can be written again beside one.
+    """
 
     kind: ScalingKind
     namespace: str
@@ -55,8 +59,8 @@ class Scaling:
     timeout: timedelta | None = None
     backoff_limit: int = 0
     ttl_after_finished: timedelta | None = None
-    owner_uid: str | None = None
-    owners: tuple[Json, ...] = ()
+    is_owned: bool = False
+    owners: tuple[OwnerReference, ...] = ()
     deletion_requested: bool = False
     status: ScalingStatus = field(default_factory=ScalingStatus)
     invalid: str = ""
@@ -83,9 +87,9 @@ class Scaling:
     @property
     def is_accepted(self) -> bool:
         """Whether it has been written to: as the job's own, or about it. Then its end can be."""
-        return self.owner_uid is not None or bool(self.status.job_uid)
+        return self.is_owned or bool(self.status.job_uid)
 
     def is_of_other(self, job_uid: str) -> bool:
         """Whether it was accepted for another job than this one: a former one of the same name."""
-        owners = {o.get("uid") for o in self.owners if o.get("kind") == TRAINING_JOBS.kind}
+        owners = {o.uid for o in self.owners if o.kind == TRAINING_JOBS.kind}
         return self.status.job_uid not in {"", job_uid} or bool(owners - {job_uid})

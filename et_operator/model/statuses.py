@@ -21,10 +21,10 @@ from et_operator.model.shortages import Shortage
 
 @dataclass(frozen=True, slots=True)
 class WorkerId:
-    """One incarnation of a worker. `uid` is None where only the name has been decided so far."""
+    """One incarnation of a worker. `uid` is "" where only the name has been decided so far."""
 
     name: str
-    uid: str | None = None
+    uid: str = ""
 
 
 class ScalingKind(StrEnum):
@@ -54,10 +54,10 @@ class WorkerOutcome:
     """One worker's end in a scaling: how, and the seconds from the decision until it was known."""
 
     name: str
-    uid: str | None
     result: Leaving
     seconds: float
     reason: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _describe_obstacle(draft: Draft, victim: WorkerId) -> str:
     refusal = draft.view.snapshot.refusals.get(ref)
     if refusal is not None and refusal.is_meant and refusal.count >= REFUSED_OFTEN:
         return f"the API server refuses the deletion of Pod {victim.name}: {refusal.message}"
-    pod = draft.view.pods.get(victim.uid or "")
+    pod = draft.view.pods.get(victim.uid)
     if pod is None or pod.deletion_requested is None or pod.deletion_grace_seconds is None:
         return ""
     limit = timedelta(seconds=pod.deletion_grace_seconds) + CONFIRMING

@@ -42,7 +42,7 @@ def describe_scaling(draft: Draft, scaling: ScalingRecord) -> str:
     if awaits_room(draft.view.job, scaling):
         return f"{steps}, once et-scheduler lets the job have as many"
     added = frozenset(worker.name for worker in scaling.added)
-    victims = frozenset(victim.uid or "" for victim in scaling.victims)
+    victims = frozenset(victim.uid for victim in scaling.victims)
     leaving = [r for r in draft.select_records(WorkerState.LEAVING) if r.uid in victims]
     waits = [*_list_starts(draft, added, str), *_list_drains(draft, leaving)]
     waits += _list_script(draft, scaling)

@@ -1,7 +1,7 @@
-"""The end of a job, for now or for good: suspension, deadline, clean-up, going away.
+"""What follows from the end of a job, for now or for good: suspension, deadline, clean-up, TTL.
 
-The only place that records that a job has succeeded, failed, is suspended or goes on; who calls has
-judged that it is so. A worker is not deleted while a launcher's command may need it to save.
+The only place that records that a job is suspended or goes on; that it has ended, stopping.py does.
+A worker is not deleted while a launcher's command may need it to save.
 """
 
 from __future__ import annotations
@@ -21,19 +21,9 @@ from et_operator.planning.attributing import may_be_of_script
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, doubt_time
 from et_operator.planning.standings import Standing
-from et_operator.planning.stopping import FINISHED, SUSPENDED, stop_scaling
+from et_operator.planning.stopping import SUSPENDED, fail, stop_scaling
 from et_operator.planning.trimming import TOLD_WITHIN, check_outlived
 from et_operator.planning.views import View
-
-
-def succeed(draft: Draft, message: str) -> None:
-    """Record that the user's command ended well."""
-    _finish(draft, "Succeeded", "JobSucceeded", message)
-
-
-def fail(draft: Draft, reason: str, message: str) -> None:
-    """Record that the job is given up, and why."""
-    _finish(draft, "Failed", reason, message)
 
 
 def restore_end_time(draft: Draft) -> None:
@@ -168,14 +158,6 @@ def _resume(draft: Draft) -> None:
         keys_secret = draft.status.keys_secret if draft.status.runtime == shipped else ""
         draft.change(runtime=shipped, keys_secret=keys_secret)
     draft.tell("Resumed", "the job goes on with a new launcher")
-
-
-def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
-    stop_scaling(draft, FINISHED, "the job has ended")
-    leaving = draft.select_records(WorkerState.LEAVING)  # what has begun to leave does leave
-    draft.change(completion_time=draft.now, workers=leaving)
-    draft.set_condition(kind, "True", reason, message)
-    draft.tell(kind, message, is_warning=kind == "Failed")
 
 
 def _stop(view: View, pods: Iterable[Pod]) -> list[Action]:

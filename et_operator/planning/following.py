@@ -11,9 +11,9 @@ from __future__ import annotations
 from et_operator.model.conditions import is_true
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import fail, succeed
 from et_operator.planning.judging import Ending, judge_launcher, note_launcher
 from et_operator.planning.standings import Standing
+from et_operator.planning.stopping import fail, succeed
 
 UNJUDGED = "its launcher has ended, and what follows from that is decided once this is corrected"
 

@@ -18,7 +18,6 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import name_some
 from et_operator.planning.drafts import Draft
-from et_operator.planning.scripting import is_script_done
 from et_operator.planning.standings import Standing
 from et_operator.planning.views import View
 
@@ -219,4 +218,4 @@ def _is_held_by_script(view: View, record: WorkerRecord) -> bool:
         return False
     if record.uid not in view.victims:
         return False
-    return not is_script_done(scaling, view.find_scaling(scaling))
+    return not view.is_script_done(scaling)

@@ -217,7 +217,7 @@ def _describe_outcome(standing: Standing, record: WorkerRecord, reason: str) -> 
     seconds = (standing.now - (record.since or standing.now)).total_seconds()
     result = _judge_leaving(standing.view, record)
     brief = cut(reason, _find_reason_limit(standing))
-    return WorkerOutcome(record.name, record.uid, result, max(round(seconds, 3), 0), brief)
+    return WorkerOutcome(record.name, result, max(round(seconds, 3), 0), brief, record.uid)
 
 
 def _find_reason_limit(standing: Standing) -> int:

@@ -105,7 +105,7 @@ def settle_pairs(
     taken = {record.replaces for record in coming}
     rest = [v for v in vacancies if not v.replaces and v.name not in taken]
     coming += _change_with_late(draft)
-    return rest, [WorkerId(record.name, record.uid or None) for record in coming]
+    return rest, [WorkerId(record.name, record.uid) for record in coming]
 
 
 def avoid_taken_names(draft: Draft) -> None:

@@ -23,9 +23,7 @@ from et_operator.planning.finishing import (
     clean_up,
     delete_all,
     delete_job,
-    fail,
     restore_end_time,
-    succeed,
     wait_to_resume,
 )
 from et_operator.planning.following import follow
@@ -53,6 +51,7 @@ from et_operator.planning.scaling import advance_scaling, put_away_scaling
 from et_operator.planning.stalling import check_stall
 from et_operator.planning.standings import Standing
 from et_operator.planning.status import check_worth_writing, describe
+from et_operator.planning.stopping import fail, succeed
 from et_operator.planning.trimming import delete_old_failures
 from et_operator.planning.views import View
 from et_operator.planning.yielding import yield_room

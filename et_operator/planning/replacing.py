@@ -15,8 +15,8 @@ from et_operator.model.pods import Pod
 from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.drafts import LONGEST_WAIT, Draft
 from et_operator.planning.ends import is_disrupted, is_refused_by_node
-from et_operator.planning.finishing import fail
 from et_operator.planning.standings import Standing
+from et_operator.planning.stopping import fail
 from et_operator.planning.views import View
 
 SHORT = LONGEST_WAIT

@@ -12,10 +12,8 @@ from datetime import timedelta
 from et_operator.model.specs import RestartPolicy
 from et_operator.planning.attributing import may_be_of_script
 from et_operator.planning.drafts import GOOD_TIME, Draft, count_failure
-from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict, rest_on_launcher
-from et_operator.planning.scripting import is_script_done
-from et_operator.planning.stopping import stop_scaling
+from et_operator.planning.stopping import fail, stop_scaling
 
 INFRASTRUCTURE_LIMIT = 20
 """Launchers in a row that may end through no fault of the command before the job is given up."""
@@ -53,13 +51,11 @@ def respond_to_failure(draft: Draft, verdict: Verdict) -> None:
 
 def _restart(draft: Draft, verdict: Verdict) -> None:
     """Replace the launcher alone: the next epoch ends the sessions of this one."""
-    scaling = draft.status.scaling
-    if scaling is not None and scaling.script is not None:
-        live = draft.view.find_scaling(scaling)
-        if not is_script_done(scaling, live):  # it may have run in part, and must not run twice
-            stop_scaling(draft, "LauncherEnded", "the launcher ended before the script had")
-    move = draft.status.launcher_move
-    if move is not None and move.at is None and may_be_of_script(draft.view):
+    view, scaling, move = draft.view, draft.status.scaling, draft.status.launcher_move
+    if scaling is not None and scaling.script is not None and not view.is_script_done(scaling):
+        # it may have run in part, and must not run twice
+        stop_scaling(draft, "LauncherEnded", "the launcher ended before the script had")
+    if move is not None and move.at is None and may_be_of_script(view):
         draft.change(launcher_move=replace(move, at=draft.now))  # the next one keeps off its node
     draft.change(
         epoch=draft.status.epoch + 1,

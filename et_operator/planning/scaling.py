@@ -33,12 +33,7 @@ from et_operator.planning.replicas import (
     is_applied,
     is_superseded,
 )
-from et_operator.planning.scripting import (
-    TIMED_OUT,
-    advance_script,
-    has_failed_for_good,
-    is_script_done,
-)
+from et_operator.planning.scripting import TIMED_OUT, advance_script, has_failed_for_good
 from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import (
     PREEMPTED,
@@ -271,11 +266,11 @@ def _follow(draft: Draft, scaling: ScalingRecord) -> None:
         are_gone = not _select_leaving(draft, scaling)
         is_due = are_gone or _are_victims_off_the_list(draft, scaling)
         advance_script(draft, scaling, live, is_due=is_due)
-        if are_gone and is_script_done(scaling, live):
+        if are_gone and draft.view.is_script_done(scaling):
             _succeed(draft, _describe_number(draft, scaling))
     elif _are_added_listed(draft.view, scaling):
         advance_script(draft, scaling, live, is_due=True)
-        if is_script_done(scaling, live):
+        if draft.view.is_script_done(scaling):
             _succeed(draft, _describe_number(draft, scaling))
 
 

@@ -79,13 +79,6 @@ def advance_script(
         _try_again(draft, attempt)
 
 
-def is_script_done(record: ScalingRecord, live: Scaling | None) -> bool:
-    """Whether nothing is left to wait for before pods are deleted or the scaling ends."""
-    if live is None or not live.script:
-        return True
-    return record.script is not None and record.script.code == 0
-
-
 def close_script(view: View, record: ScalingRecord) -> tuple[ScalingRecord, str]:
     """The record as it ends, whatever ends it, and what is to be said of a script without an end.
 

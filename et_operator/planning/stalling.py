@@ -16,10 +16,10 @@ from et_operator.model.commands import explain_alone, explain_joining, explain_s
 from et_operator.model.conditions import find_condition
 from et_operator.model.specs import AttachMode, JobSpec, StallPolicy
 from et_operator.planning.drafts import Draft
-from et_operator.planning.finishing import fail
 from et_operator.planning.judging import Ending, Verdict
 from et_operator.planning.leaving import doubt_time
 from et_operator.planning.restarting import respond_to_failure
+from et_operator.planning.stopping import fail
 from et_operator.planning.views import View
 
 STALL_PATIENCE = timedelta(seconds=60)

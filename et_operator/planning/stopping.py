@@ -1,7 +1,7 @@
-"""The stop rule: what becomes of a scaling's workers when it is stopped half-way.
+"""The ends of a job and of a scaling, and what becomes of a scaling's workers half-way.
 
-Called by whoever ends a scaling before it has done all, and, to record any end, by scaling.py. What
-has begun to drain goes on to leave: that is never taken back.
+The only place that records that either has succeeded or failed; who calls has judged that it is so.
+What has begun to drain goes on to leave: that is never taken back.
 """
 
 from __future__ import annotations
@@ -17,13 +17,31 @@ from et_operator.planning.leaving import leave
 from et_operator.planning.scripting import close_script
 
 SUSPENDED = "Suspended"
-FINISHED = "JobFinished"
-_NUMBER_STAYS = frozenset({SUSPENDED, FINISHED})
+_FINISHED = "JobFinished"
+_NUMBER_STAYS = frozenset({SUSPENDED, _FINISHED})
 """A number that somebody wrote into the spec outlives these, and is met at the next start."""
 PREEMPTED = "Preempted"
 """Reason of a scaling that ended because a ScaleIn does not wait for its workers."""
 SUPERSEDED = "Superseded"
 """Reason of a scaling that ended because somebody wrote another number of replicas."""
+
+
+def succeed(draft: Draft, message: str) -> None:
+    """Record that the user's command ended well."""
+    _finish(draft, "Succeeded", "JobSucceeded", message)
+
+
+def fail(draft: Draft, reason: str, message: str) -> None:
+    """Record that the job is given up, and why."""
+    _finish(draft, "Failed", reason, message)
+
+
+def _finish(draft: Draft, kind: str, reason: str, message: str) -> None:
+    stop_scaling(draft, _FINISHED, "the job has ended")
+    leaving = draft.select_records(WorkerState.LEAVING)  # what has begun to leave does leave
+    draft.change(completion_time=draft.now, workers=leaving)
+    draft.set_condition(kind, "True", reason, message)
+    draft.tell(kind, message, is_warning=kind == "Failed")
 
 
 def stop_scaling(draft: Draft, reason: str, message: str) -> None:
@@ -93,9 +111,9 @@ def _is_kept_whole(scaling: ScalingRecord, reason: str) -> bool:
 def _keep_victim(draft: Draft, victim: WorkerId) -> bool:
     """Whether the victim stays; if so, it is not leaving any more."""
     record, view = draft.find_record(victim.name), draft.view
-    member = view.members.get(victim.uid or "")
+    member = view.members.get(victim.uid)
     is_draining = member is not None and member.state in {MemberState.DRAINING, MemberState.GONE}
-    pod = view.pods.get(victim.uid or "")
+    pod = view.pods.get(victim.uid)
     is_ending = pod is None or pod.is_deleting or view.is_gone(pod)
     if is_draining or is_ending or record is None or record.state is not WorkerState.LEAVING:
         return False

@@ -103,6 +103,13 @@ class View(Presence):
         """The object that asked for this scaling, if one did and is still there."""
         return self._scalings.get(record.uid) if record.uid else None
 
+    def is_script_done(self, record: ScalingRecord) -> bool:
+        """Whether its script leaves nothing to wait for before pods are deleted or it ends."""
+        live = self.find_scaling(record)
+        if live is None or not live.script:
+            return True
+        return record.script is not None and record.script.code == 0
+
     @cached_property
     def _scalings(self) -> dict[str, Scaling]:
         return {scaling.uid: scaling for scaling in self.snapshot.scalings}
@@ -113,7 +120,7 @@ class View(Presence):
         return {end.uid: end for end in self.status.untold}
 
     @cached_property
-    def victims(self) -> frozenset[str | None]:
+    def victims(self) -> frozenset[str]:
         """Uids of the workers that the recorded scaling lets leave."""
         scaling = self.status.scaling
         return frozenset(victim.uid for victim in scaling.victims) if scaling else frozenset()

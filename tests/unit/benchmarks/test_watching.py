@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from benchmarks.containers import Beginnings
 from benchmarks.manifests import build_bare_pod
-from benchmarks.podwatching import find_ended, find_running
+from benchmarks.podwatching import find_ended, find_listed, find_running
 from benchmarks.scalings import find_left
 from benchmarks.storms import find_running_names
+from launcher.broker.logging import log
 
 
 def make_event(name: str, *states: str, phase: str = "Pending") -> bytes:
@@ -78,3 +80,30 @@ def test_containerd_tells_when_a_container_began() -> None:
     assert beginnings.find(pod, "broker") == 1767323046.5
     with pytest.raises(LookupError):
         beginnings.find(pod, "own")
+
+
+def test_containerd_tells_when_something_was_executed_in_a_container() -> None:
+    beginnings = Beginnings()
+    for second in (6, 8):
+        time = f"2026-01-02 03:04:0{second} +0000 UTC k8s.io /tasks/exec-started"
+        beginnings.take(f'{time} {{"container_id":"abc","exec_id":"e{second}","pid":7}}')
+    own = {"name": "own", "containerID": "containerd://abc"}
+    pod = {"status": {"containerStatuses": [own]}}
+    assert beginnings.find_execution(pod, "own", 1767323040.0) == 1767323046.0
+    assert beginnings.find_execution(pod, "own", 1767323047.0) == 1767323048.0
+    with pytest.raises(LookupError):
+        beginnings.find_execution(pod, "own", 1767323049.0)
+    with pytest.raises(LookupError):
+        beginnings.find(pod, "own")
+
+
+def test_the_brokers_log_tells_when_the_list_had_changed_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log.info("broker starts", epoch=1)
+    log.info("hosts listed", count=1)
+    lines = ["no JSON", *capsys.readouterr().err.splitlines()]
+    entry = json.loads(lines[-1])
+    at = datetime.fromisoformat(entry["time"]).timestamp()
+    later = json.dumps({**entry, "time": "2999-01-01T00:00:00Z"})
+    assert find_listed([*lines, later], at + 1.0) == at

@@ -34,7 +34,7 @@ from et_operator.model.statuses import (
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 250000, tzinfo=UTC)
 CONDITION = Condition("Running", "True", "WorkersRun", "two workers", NOON, 3)
-OUTCOMES = (WorkerOutcome("train-worker-2", "uid-2", Leaving.GRACEFUL, 1.5, "left by itself"),)
+OUTCOMES = (WorkerOutcome("train-worker-2", Leaving.GRACEFUL, 1.5, "left by itself", "uid-2"),)
 
 FULL_JOB_STATUS = JobStatus(
     phase=JobPhase.SCALING,

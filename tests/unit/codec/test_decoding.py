@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_kube.resources import SCALE_OUTS, Ref
 from et_operator.codec.decoding import decode_job, decode_scaling
-from et_operator.model.keys import JobKey
+from et_operator.codec.encoding import encode_change, encode_owner
+from et_operator.model.actions import AcceptScaling
+from et_operator.model.keys import JobKey, Owner
 from et_operator.model.scripts import NoticeScript
 from et_operator.model.specs import (
     AttachMode,
@@ -408,6 +411,27 @@ def test_what_an_author_wrote_is_quoted_in_part_and_can_be_shown():
     assert invalid.startswith("spec.cleanPodPolicy: must be one of None, Running, All, not")
     assert len(invalid) <= 1024
     invalid.encode()
+
+
+@pytest.mark.parametrize("said", [{}, {"controller": False, "blockOwnerDeletion": True}])
+def test_the_owners_of_a_scaling_are_written_again_as_they_are(said: dict[str, Any]) -> None:
+    owner = {"apiVersion": "x/v1", "kind": "Pipeline", "name": "p", "uid": "p-uid", **said}
+    manifest = make_scale_out("out", count=1)
+    manifest["metadata"]["ownerReferences"] = [owner]
+    decoded = decode_scaling(manifest)
+    assert not decoded.is_accepted
+    job = Owner("train", "job-uid")
+    change = AcceptScaling(Ref(SCALE_OUTS, "team", "out"), "u", "3", decoded.owners, job)
+    assert encode_change(change)["metadata"]["ownerReferences"] == [owner, encode_owner(job)]
+
+
+def test_a_scaling_with_more_owners_than_can_be_written_again_is_refused_with_the_reason() -> None:
+    owner = {"apiVersion": "x/v1", "kind": "Pipeline", "name": "p", "uid": "p-uid"}
+    manifest = make_scale_out("out", count=1)
+    manifest["metadata"]["ownerReferences"] = [owner] * 200
+    decoded = decode_scaling(manifest)
+    assert (decoded.owners, decoded.is_accepted) == ((), True)
+    assert "metadata.ownerReferences: are" in decoded.invalid
 
 
 def test_an_error_that_nobody_foresaw_is_a_sentence_about_the_spec():

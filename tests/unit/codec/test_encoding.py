@@ -34,12 +34,13 @@ from et_operator.model.actions import (
     WriteConfig,
     WriteStatus,
 )
-from et_operator.model.keys import Owner
+from et_operator.model.keys import Owner, OwnerReference
 from et_operator.model.rights import Rights
 from et_operator.model.scalings import ScalingStatus
 from et_operator.model.statuses import JobStatus
 
 PIN = {"uid": "u", "resourceVersion": "3"}
+PIPELINE = {"apiVersion": "x/v1", "kind": "Pipeline", "name": "p", "uid": "p-uid"}
 JOB = Owner("train", "job-uid")
 RIGHTS = Rights("-job-uid", execs=frozenset({"b", "a"}))
 CONFIG = HostConfig("train", "team", "job-uid", 3, 2, 1, 1)
@@ -80,8 +81,10 @@ def count_workers(number: int) -> dict[str, Any]:
             },
         ),
         (
-            AcceptScaling(*pin(SCALE_INS), ({"uid": "p"},), JOB),
-            {"metadata": {"ownerReferences": [{"uid": "p"}, encode_owner(JOB)], **PIN}},
+            AcceptScaling(
+                *pin(SCALE_INS), (OwnerReference("x/v1", "Pipeline", "p", "p-uid"),), JOB
+            ),
+            {"metadata": {"ownerReferences": [PIPELINE, encode_owner(JOB)], **PIN}},
         ),
     ],
     ids=lambda value: type(value).__name__,

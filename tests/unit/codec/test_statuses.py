@@ -103,6 +103,21 @@ def test_an_older_status_lacks_what_it_did_not_know():
     assert problems == {}
 
 
+def test_of_a_worker_without_a_pod_no_uid_is_written_and_none_is_read() -> None:
+    victim, outcome = {"name": "w-0"}, {"name": "w-0", "result": "gone", "seconds": 1.0}
+    scaling = {**merge({}, SCALING), "victims": [victim], "workers": [outcome]}
+    decoded, problems = decode_status(JobStatus, {"scaling": scaling})
+    assert problems == {}
+    assert decoded.scaling is not None
+    assert [worker.uid for worker in (*decoded.scaling.victims, *decoded.scaling.workers)] == [
+        "",
+        "",
+    ]
+    assert encode_status_patch(decoded)["status"]["scaling"]["victims"] == [victim]
+    [stored] = encode_status_patch(decoded)["status"]["scaling"]["workers"]
+    assert "uid" not in stored
+
+
 def test_what_could_not_be_read_is_left_as_it_is():
     body = encode_status_patch(FULL_JOB_STATUS, {"scaling"})["status"]
     assert "scaling" not in body

@@ -76,7 +76,7 @@ def test_a_scaling_that_is_deleted_and_held_by_a_finalizer_holds_up_no_other() -
 @pytest.mark.long
 def test_a_scaling_that_may_not_be_written_to_is_not_begun_and_holds_up_no_other() -> None:
     world = start()
-    world.mute.add(world.ask(ScalingKind.IN, "first", owner_uid=None))
+    world.mute.add(world.ask(ScalingKind.IN, "first", is_owned=False))
     world.wait(1)
     world.ask(ScalingKind.OUT, "second", count=2)
     world.go_on()
@@ -258,7 +258,7 @@ def refuse(world: ModelWorld, resource: Resource) -> None:
 @pytest.mark.parametrize("resource", [NETWORK_POLICIES, ROLES, ROLE_BINDINGS])
 def test_scalings_are_carried_out_beside_what_is_refused(resource: Resource) -> None:
     world = start()
-    uid = world.ask(ScalingKind.IN, "in", 2, owner_uid=None)
+    uid = world.ask(ScalingKind.IN, "in", 2, is_owned=False)
     if resource == NETWORK_POLICIES:
         del world.children["NetworkPolicy"]
     if resource == ROLE_BINDINGS:
@@ -293,7 +293,7 @@ def test_a_job_that_has_ended_goes_in_time_though_its_role_must_not_be_touched(
 ) -> None:
     world = ModelWorld(make_job(2, ttl_after_finished=timedelta(seconds=100)))
     world.start()
-    uid = world.add(make_scaling(ScalingKind.IN, "in", count=1, owner_uid=None)).uid
+    uid = world.add(make_scaling(ScalingKind.IN, "in", count=1, is_owned=False)).uid
     world.finish()
     world.step()  # which records the end
     role = world.role_names

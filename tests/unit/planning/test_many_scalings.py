@@ -22,13 +22,17 @@ MOST = 2.2
 def make_world(count: int, *, is_accepted: bool = False, invalid: str = "") -> ModelWorld:
     world = ModelWorld(make_job(4, minimum=1))
     world.start()
-    owner = "job-uid" if is_accepted else None
     for number in range(count):
         created = world.now + timedelta(seconds=number)
         name = f"in-{number}"
         world.add(
             make_scaling(
-                ScalingKind.IN, name, count=1, owner_uid=owner, created=created, invalid=invalid
+                ScalingKind.IN,
+                name,
+                count=1,
+                is_owned=is_accepted,
+                created=created,
+                invalid=invalid,
             )
         )
     return world

@@ -11,6 +11,7 @@ from et_contract.documents import MemberState
 from et_kube.resources import SCALE_OUTS
 from et_operator.codec.encoding import encode_change
 from et_operator.model.actions import AcceptScaling, SetReplicas
+from et_operator.model.keys import OwnerReference
 from et_operator.model.pods import Termination
 from et_operator.model.snapshots import Refusal
 from et_operator.model.specs import CleanPodPolicy, RestartPolicy
@@ -259,8 +260,8 @@ def test_a_number_that_may_not_be_written_back_is_met_as_it_stands() -> None:
 
 def test_owners_that_a_scaling_has_already_are_kept() -> None:
     world = start()
-    owner = {"kind": "Pipeline", "uid": "p", "name": "p", "apiVersion": "x/v1"}
-    world.add(make_scaling(OUT, "more", count=1, owners=(owner,), owner_uid=None))
+    owner = OwnerReference("x/v1", "Pipeline", "p", "p")
+    world.add(make_scaling(OUT, "more", count=1, owners=(owner,), is_owned=False))
     plans = [world.step() for _ in range(3)]
     [adoption] = [
         action
@@ -274,8 +275,8 @@ def test_owners_that_a_scaling_has_already_are_kept() -> None:
 
 def test_a_scaling_that_a_former_job_of_the_name_owns_is_not_this_jobs() -> None:
     world = start()
-    owner = {"kind": "TrainingJob", "uid": "former", "name": "job", "controller": True}
-    world.add(make_scaling(OUT, "more", count=1, owners=(owner,), owner_uid="former"))
+    owner = OwnerReference("x/v1", "TrainingJob", "job", "former", is_controller=True)
+    world.add(make_scaling(OUT, "more", count=1, owners=(owner,)))
     world.settle()
     assert world.scaling_reason("more") == "JobReplaced"
     assert world.replicas == 3

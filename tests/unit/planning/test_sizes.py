@@ -86,7 +86,7 @@ def make_leaving(names: tuple[str, ...], uid: str) -> JobStatus:
         taken=True,
         ours=True,
     )
-    outcome = WorkerOutcome("", uid, Leaving.GRACEFUL, 123456.789, REASON)
+    outcome = WorkerOutcome("", Leaving.GRACEFUL, 123456.789, REASON, uid)
     scaling = ScalingRecord(
         ScalingKind.IN,
         "s" * 253,

@@ -97,7 +97,7 @@ class Walk(ModelWorld):
     def ask(self, kind: ScalingKind, **changes: Any) -> None:
         name = f"s{len(self.scalings)}-{len(self.log)}"
         born = {"created": self.now.replace(microsecond=0), "resource_version": self._next()}
-        self.add(make_scaling(kind, name, owner_uid=None, **born, **changes))
+        self.add(make_scaling(kind, name, is_owned=False, **born, **changes))
 
     def edit_workers(self, **changes: Any) -> None:
         assert self.job.spec is not None

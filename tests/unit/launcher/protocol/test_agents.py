@@ -532,6 +532,13 @@ def test_a_full_window_blocks_that_session_alone(running: AgentRig) -> None:
     assert running.agent.wants(TWO, 1)
 
 
+def test_without_a_stream_nobody_waits_for_a_reader(running: AgentRig) -> None:
+    running.agent.output(ONE, 1, b"x" * frames.WINDOW)
+    running.carry_out(running.agent.disconnected(1))
+    assert running.agent.wants(ONE, 1)
+    assert running.agent.wants(ONE, 2)
+
+
 def test_the_window_of_the_broker_holds_within_limits(rig: AgentRig) -> None:
     rig.hello()
     rig.spawn(ONE, window=1)
