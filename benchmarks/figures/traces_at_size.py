@@ -1,7 +1,7 @@
 """Gavel's workload on more GPUs, in et-scheduler's simulator, under several policies.
 
-As traces.py, whose tables these continue; only the cluster is larger. The largest is tried only where
-SCALE asks for the longest runs.
+As traces.py, whose tables these continue; only the cluster is larger. The largest is tried only
+where SCALE asks for the longest runs.
 """
 
 from __future__ import annotations
