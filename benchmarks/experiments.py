@@ -16,8 +16,9 @@ from benchmarks.apis import IN_FLIGHT, build_path, wait_for
 from benchmarks.benches import Site
 from benchmarks.brokers import Brokers
 from benchmarks.lives import LABEL_KIND, Kind, Lives
-from benchmarks.manifests import API_VERSION, SIMULATED, build_job
+from benchmarks.manifests import SIMULATED, build_job
 from benchmarks.namespaces import make_namespace
+from benchmarks.queues import have_object, have_queue
 from benchmarks.storms import LONGEST, make_all
 from devcluster.settings import OPERATOR_IMAGE
 from devcluster.simulating import write_node
@@ -37,7 +38,6 @@ SERVICE_CLASS, LAUNCHER_CLASS = "bench-service", "bench-launcher"
 _PRIORITIES = {SERVICE_CLASS: 1000, LAUNCHER_CLASS: 1}
 """Of launchers above that of trainers, as the documents advise."""
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-_QUEUES = f"/apis/{API_VERSION}/trainingqueues"
 _NODES = "/api/v1/nodes"
 TIDE = "tide"
 BARE_SAMPLES = 5
@@ -120,8 +120,7 @@ async def run_experiment(site: Site, title: str, *, size: int = 0) -> AsyncItera
         namespace = await stack.enter_async_context(make_namespace(site, title))
         queue = "" if size else namespace
         if queue:
-            body = {"kind": "TrainingQueue", "apiVersion": API_VERSION, "spec": {}}
-            await stack.enter_async_context(_having(site, _QUEUES, queue, body))
+            await stack.enter_async_context(have_queue(site, queue))
         experiment = Experiment(site, namespace, queue, size)
         stack.push_async_callback(experiment.clear)
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -141,7 +140,7 @@ async def have_nodes(site: Site) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         for name, value in _PRIORITIES.items():
             body = {"kind": "PriorityClass", "value": value}
-            await stack.enter_async_context(_having(site, _CLASSES, name, body))
+            await stack.enter_async_context(have_object(site, _CLASSES, name, body))
         gate = asyncio.Semaphore(IN_FLIGHT)
         try:
             await asyncio.gather(*(_create_node(site, node, gate) for node in nodes))
@@ -218,17 +217,6 @@ def build_replica_set(
             "template": {"metadata": {"labels": labels}, "spec": pod["spec"]},
         },
     }
-
-
-@asynccontextmanager
-async def _having(site: Site, path: str, name: str, body: Mapping[str, Any]) -> AsyncIterator[None]:
-    """An object without a namespace, as long as the body runs."""
-    await site.api.delete(f"{path}/{name}")  # of a run that was broken off
-    await site.api.create(path, {**body, "metadata": {"name": name}})
-    try:
-        yield
-    finally:
-        await site.api.delete(f"{path}/{name}")
 
 
 async def _create_node(site: Site, node: Mapping[str, Any], gate: asyncio.Semaphore) -> None:

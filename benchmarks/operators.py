@@ -20,7 +20,7 @@ from devcluster import cgroups, processes
 NAMESPACE = "et-operator"
 SELECTOR = "app.kubernetes.io/name=et-operator"
 CONTROL_PLANE = ("apiserver", "etcd", "scheduler", "controller-manager", "kwok")
-_PROGRAM = b"et_operator"
+_PROGRAM, _SCHEDULER = b"et_operator", b"et_scheduler"
 _PORT = 8080
 
 
@@ -40,7 +40,7 @@ class Operator:
 async def find_operator(site: Site) -> Operator:
     """The operator of the cluster; LookupError unless exactly one runs."""
     pods = await _list_pods(site)
-    pids = [pid for pid in cgroups.list_processes(site.cluster) if _is_operator(pid)]
+    pids = [pid for pid in cgroups.list_processes(site.cluster) if _runs(pid, _PROGRAM)]
     if len(pods) != 1 or len(pids) != 1:
         raise LookupError(f"one operator is to be measured, found {len(pods)} with {len(pids)}")
     return Operator(pids[0], pods[0]["status"]["podIP"])
@@ -76,10 +76,12 @@ async def count_passes(site: Site, operator: Operator) -> Counter[str]:
 
 
 def read_cpu(site: Site, operator: Operator) -> dict[str, float]:
-    """Seconds of CPU used so far by the operator, the control plane and KWOK."""
+    """Seconds of CPU used so far by the operator, et-scheduler, the control plane and KWOK."""
+    schedulers = [pid for pid in cgroups.list_processes(site.cluster) if _runs(pid, _SCHEDULER)]
     pids = {name: processes.find(site.cluster, name) for name in CONTROL_PLANE}
     used = {name: read_usage(pid).cpu_seconds for name, pid in pids.items() if pid}
-    return {"operator": operator.usage.cpu_seconds, **used}
+    sharing = sum(read_usage(pid).cpu_seconds for pid in schedulers)
+    return {"operator": operator.usage.cpu_seconds, "et-scheduler": sharing, **used}
 
 
 async def _list_pods(site: Site) -> list[dict[str, dict[str, str]]]:
@@ -108,9 +110,9 @@ async def _read_metrics(site: Site, address: str) -> list[tuple[str, dict[str, s
     ]
 
 
-def _is_operator(pid: int) -> bool:
+def _runs(pid: int, program: bytes) -> bool:
     try:
         words = (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return _PROGRAM in words
+    return program in words

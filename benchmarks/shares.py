@@ -36,6 +36,12 @@ SOON = 20.0
 """Seconds after a change in which the cluster is to be full again."""
 AGREEMENT = 5.0
 """Percent that simulation and cluster may differ by."""
+REST_NOTE = (
+    "Sizes at rest: who gives room for pods of others depends on the nodes where kube-scheduler "
+    "wants them, which no run repeats, and between running jobs nothing is levelled within a fifth "
+    "of their level, for that would cost resizes. So jobs come to rest at sizes that are that far "
+    "apart, in the simulator at other ones than here."
+)
 
 
 @dataclass(frozen=True)

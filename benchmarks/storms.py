@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from benchmarks.machines import reset_peak
 from benchmarks.manifests import SIMULATED, build_bare_pod, build_job
 from benchmarks.namespaces import make_namespace
 from benchmarks.operators import Operator, count_passes, find_operator, read_cpu
+from benchmarks.queues import have_queue
 
 WORKERS = 8
 PODS = WORKERS + 1
@@ -39,22 +40,26 @@ async def recall_storm(bench: Bench, jobs: int) -> Storm:
     return bench.storms[jobs]
 
 
-async def run_storm(bench: Bench, jobs: int) -> Storm:
-    """Make one, look at what it costs, and clear it away."""
+async def run_storm(bench: Bench, jobs: int, *, is_queued: bool = False) -> Storm:
+    """Make one, look at what it costs, and clear it away.
+
+    With `is_queued` its jobs are gangs of a queue of their own; no other figure is given that one.
+    """
     site = bench.get_site()
     operator = await find_operator(site)
-    async with make_namespace(site, f"storm-{jobs}") as namespace:
+    async with AsyncExitStack() as stack:
+        namespace = await stack.enter_async_context(make_namespace(site, f"storm-{jobs}"))
+        if is_queued:
+            await stack.enter_async_context(have_queue(site, namespace))
         names = [f"storm-{number}" for number in range(jobs)]
-        manifests = [
-            build_job(name, workers=WORKERS, command=["train"], placing=SIMULATED) for name in names
-        ]
+        manifests = [build_storm_job(name, namespace if is_queued else "") for name in names]
         reset_peak(operator.pid)
         passes, cpu = await count_passes(site, operator), read_cpu(site, operator)
         seconds = await make_all(site, build_path("trainingjobs", namespace), manifests)
         used = {name: now - cpu[name] for name, now in read_cpu(site, operator).items()}
         await asyncio.sleep(SETTLING_SECONDS)
         after = await count_passes(site, operator)
-        is_first = jobs not in bench.storms
+        is_first = not is_queued and jobs not in bench.storms
         idle_cpu, idle_passes = await watch_idle(site, operator) if is_first else (0.0, 0)
         selector = f"training-job-name={names[0]}"
         pods = await site.api.get(build_path("pods", namespace), labelSelector=selector)
@@ -69,8 +74,16 @@ async def run_storm(bench: Bench, jobs: int) -> Storm:
             idle_passes=idle_passes,
             pods=tuple(pods["items"]),
         )
-    bench.storms.setdefault(jobs, storm)
+    if is_first:
+        bench.storms[jobs] = storm
     return storm
+
+
+def build_storm_job(name: str, queue: str) -> dict[str, Any]:
+    """One of the jobs; with a queue a gang of it, of a size that stays."""
+    job = build_job(name, workers=WORKERS, command=["train"], placing=SIMULATED)
+    job["spec"] |= {"queue": queue, "elasticity": "Fixed"} if queue else {}
+    return job
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from benchmarks.benches import Bench, Site
 from benchmarks.experiments import have_nodes, measure_bare, run_experiment
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.lives import Kind
-from benchmarks.shares import Shares, compare, draw_use, measure_delay, tabulate
+from benchmarks.shares import REST_NOTE, Shares, compare, draw_use, measure_delay, tabulate
 from et_scheduler.simulating.cases import run_case_1
 from et_scheduler.simulating.measures import compute_jain, mean
 from et_scheduler.simulating.policies import POLICIES
@@ -98,7 +98,7 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
             off.draw_trainers("edl-1-off", "The same without a queue: 20 jobs of 60"),
             draw_use("edl-1-cpu", "EDL's first case: CPU requested on nodes", ours, off),
         ),
-        notes=(note, FREEDOM_NOTE),
+        notes=(note, FREEDOM_NOTE, REST_NOTE),
     )
 
 

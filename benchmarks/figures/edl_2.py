@@ -5,12 +5,14 @@ As edl_1.py, whose nodes and jobs it has: only what happens when, and what is re
 
 from __future__ import annotations
 
+from statistics import median
+
 from benchmarks import quotes
 from benchmarks.benches import Bench, Site
 from benchmarks.experiments import have_nodes, measure_bare, run_experiment
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
 from benchmarks.lives import Kind
-from benchmarks.shares import SOON, Shares, compare, draw_use, measure_delay, tabulate
+from benchmarks.shares import REST_NOTE, SOON, Shares, compare, draw_use, measure_delay, tabulate
 from et_scheduler.simulating.cases import TIDES, run_case_2
 from et_scheduler.simulating.policies import POLICIES
 
@@ -81,7 +83,9 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
     cause = (
         f"In the simulator, where a worker comes and goes {delay / 1000:.1f} s after it was asked "
         "for, as here, and nothing else takes time, the longest that a pod of the service has no "
-        f"node is {longest:.1f} s."
+        f"node is {longest:.1f} s. The rest is the API server and kube-scheduler, on cores that "
+        f"carry all of the cluster: they need {median(bare):.1f} s for {PEAK - TIDES[0]} bare "
+        "pods when nothing else goes on."
     )
     return Finding(
         series=(
@@ -121,7 +125,7 @@ def conclude(ours: Shares, off: Shares, bare: tuple[float, ...]) -> Finding:
             off.draw_trainers("edl-2-off", "The same without a queue: 6 jobs of 15"),
             draw_use("edl-2-cpu", "EDL's second case: CPU requested on nodes", ours, off),
         ),
-        notes=(note, cause),
+        notes=(note, cause, REST_NOTE),
     )
 
 

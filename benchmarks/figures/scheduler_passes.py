@@ -1,17 +1,24 @@
-"""Passes of et-scheduler over large clusters, without any cluster.
+"""Passes of et-scheduler over large clusters, without any cluster, and what one of them weighs.
 
 No cluster and no simulated time: planning alone, on scenes drawn from a seed and filled by a few
-passes of its own.
+passes of its own. Memory is that of a process of its own, to which a server on this machine lists a
+cluster.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from benchmarks.benches import Bench
+from benchmarks.clusters import LargeCluster, serving
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Side
+from benchmarks.machines import ROOT
 from et_contract.admissions import AdmissionState
 from et_kube.clock import Clock
 from et_scheduler.model.cluster import Cluster, Node
@@ -27,6 +34,14 @@ LAUNCHER = make_shape({CPU: 500})
 QUEUES = tuple(Queue(f"queue-{index}", weight=1 + index % 3) for index in range(10))
 SAMPLES = 5
 MOST_ROUNDS = 6
+NODES, JOBS, ALL_PODS = 5_000, 10_000, 100_000
+MEGABYTE = 1e6
+MOST_MEMORY = 300.0
+PROGRAM = (
+    "import runpy, sys; sys.modules['rich'] = None; "
+    "runpy.run_module('benchmarks.commands.sharing', run_name='__main__', alter_sys=True)"
+)
+"""Without what structlog loads where it is installed: the image has none."""
 SEED = 1
 BEGIN = 10**12
 CAUSE = (
@@ -51,7 +66,8 @@ class Scene:
 
 async def measure(bench: Bench) -> Finding:
     """A pass with a line of thousands, and one after a single event."""
-    large = build_scene(10_000, 5_000, shapes=100)
+    weight = await weigh(LargeCluster(NODES, JOBS, ALL_PODS, bench.clock.now()))
+    large = build_scene(JOBS, NODES, shapes=100)
     small = build_scene(1_000, 1_000, shapes=30)
     ended = end_job(small)
     count = bench.count_samples(SAMPLES)
@@ -65,13 +81,42 @@ async def measure(bench: Bench) -> Finding:
     medians = [sorted(values)[len(values) // 2] for values in times.values()]
     waiting = sum(job.is_waiting for job in large.jobs)
     return Finding(
-        series=tuple(series),
+        series=(*series, *describe(weight)),
         goals=(
             Goal(f"10,000 x 5,000, {waiting} of them waiting", medians[0], 1000.0, "ms"),
             Goal("1,000 x 1,000 after one event", medians[2], 50.0, "ms"),
+            judge(weight),
         ),
         notes=(CAUSE,),
     )
+
+
+async def weigh(cluster: LargeCluster) -> dict[str, Any]:
+    """What a process tells of itself to which all of it was listed (commands/sharing.py)."""
+    async with serving(cluster) as api:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PROGRAM, api), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        told, _ = await program.communicate()
+    answer: dict[str, Any] = json.loads(told.splitlines()[-1])
+    return answer
+
+
+def describe(weight: dict[str, Any]) -> list[Series]:
+    """Memory of that process, step by step."""
+    steps = {
+        "memory before anything is listed": "before",
+        f"memory with {weight['pods']:,} pods": "listed",
+        "its peak while they are listed": "listing",
+        "its peak, a survey and a pass after that": "deciding",
+    }
+    return [Series(label, "MB", (weight[key] / MEGABYTE,)) for label, key in steps.items()]
+
+
+def judge(weight: dict[str, Any]) -> Goal:
+    """The most that the process has had."""
+    scene = f"{weight['pods']:,} pods, {weight['nodes']:,} nodes and {weight['jobs']:,} jobs"
+    return Goal(f"memory, {scene}, at the peak", weight["deciding"] / MEGABYTE, MOST_MEMORY, "MB")
 
 
 def take_times(work: Callable[[], object], clock: Clock, count: int) -> tuple[float, ...]:
@@ -178,7 +223,9 @@ FIGURE = Figure(
     explanation=(
         "et-scheduler's decision alone, in memory: who starts, grows, shrinks or waits, of "
         "thousands of jobs in ten queues on thousands of nodes that are full. Beside it, for "
-        "scale: kueue's own CI admits 42.7 workloads a second."
+        "scale: kueue's own CI admits 42.7 workloads a second. Memory (RSS, from /proc) is that of "
+        "a process that has loaded what et-scheduler loads, and lists pods, nodes, jobs and the "
+        "rest by its client, in pages of 500, from a server beside it; then it makes one pass."
     ),
     measure=measure,
     place=Place.NOTHING,

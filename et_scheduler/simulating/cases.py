@@ -70,7 +70,8 @@ def build_simulation(policy: Policy, *, drains: bool, seed: int = 1, delay: int 
         return random.randint(5 * SECOND, 60 * SECOND) if drains and policy.drains else 0
 
     shapes = (TRAINER, COMPANION, SERVICE, LAUNCHER)
-    simulation = Simulation(build_nodes(), shapes, [Queue("main")], policy.decide, drain, seed=seed)
+    decide = policy.begin(())
+    simulation = Simulation(build_nodes(), shapes, [Queue("main")], decide, drain, seed=seed)
     simulation.delay = delay
     if policy.is_judged:
         simulation.checks.append(Judge())

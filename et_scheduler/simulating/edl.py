@@ -39,10 +39,10 @@ def decide_as_edl(cluster: Cluster, _: Iterable[Queue], jobs: Iterable[Job], now
     found = sorted(jobs, key=lambda job: (job.created, job.uid))
     changes = [_start(job, now) for job in found if job.is_waiting]
     running = [job for job in found if not job.is_waiting]
-    wake_at = now + PERIOD - now % PERIOD
-    if now % PERIOD < SECOND:
-        changes += _rescale(cluster, running, now)
-    return Decision(tuple(changes), wake_at=wake_at)
+    if now % PERIOD >= SECOND:
+        return Decision(tuple(changes), wake_at=now + PERIOD - now % PERIOD)
+    # Where nothing has happened the next period finds what this one has: whatever does asks anew.
+    return Decision((*changes, *_rescale(cluster, running, now)))
 
 
 def _start(job: Job, now: int) -> Change:

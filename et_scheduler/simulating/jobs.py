@@ -27,7 +27,11 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class SimJob:
-    """`done` steps (of one worker's speed, in milliseconds) as of `seen`, at `workers`."""
+    """`done` steps (of one worker's speed, in milliseconds) as of `seen`, at `workers`.
+
+    `held`: how long its workers had their nodes, all together, of those that are gone. `paused`:
+    how long it had workers that did not train, after a start or a resize.
+    """
 
     work: Work
     job: Job
@@ -44,14 +48,24 @@ class SimJob:
     resizes: int = 0
     ended_workers: int = 0
     evictions: int = 0
+    held: int = 0
+    paused: int = 0
 
     def list_workers(self) -> list[SimPod]:
         """Bound workers that still train, those that are draining among them."""
         return [pod for pod in self.pods if not pod.is_launcher and pod.place is not None]
 
+    def release(self, pod: SimPod, now: int) -> None:
+        """The pod is gone."""
+        self.pods.remove(pod)
+        if pod.bound_at is not None and not pod.is_launcher:
+            self.held += now - pod.bound_at
+
     def advance(self, now: int) -> None:
         """Train until now as it was."""
         begun = max(self.seen, min(self.paused_until, now))
+        if self.workers:
+            self.paused += begun - self.seen
         self.done += (now - begun) * self.work.curve.get_rate(self.workers)
         self.seen = now
 

@@ -16,7 +16,7 @@ class Curve:
     each: float = 0.001
     power: float = 1.6
 
-    def get_rate(self, workers: int) -> float:
+    def get_rate(self, workers: float) -> float:
         """Steps in the time in which one worker does one."""
         if workers < 1:
             return 0.0

@@ -183,7 +183,7 @@ class Simulation:
         if pod.is_gone:
             return
         self.binder.remove(pod)
-        sim.pods.remove(pod)
+        sim.release(pod, self.clock.now)
         sim.ended_workers += not pod.is_launcher and pod.place is not None
         self.ask()
 
@@ -218,7 +218,7 @@ class Simulation:
         sim.ended_at = self.clock.now
         for pod in tuple(sim.pods):
             self.binder.remove(pod)
-        sim.pods.clear()
+            sim.release(pod, self.clock.now)
         del self.jobs[sim.job.uid]
         self.ended.append(sim)
         self.ask()
