@@ -315,8 +315,9 @@ def test_who_is_evicted_waits_from_then_on() -> None:
     """What he had waited for beside what he had is another matter."""
     waits = dict.fromkeys(("unfit_since", "coming_since", "reserved_since"), NOW - HOUR)
     job = run_on(make_job("a", 2, 2, 8), "node-00", reserved=("node-01",), **waits)
-    busy = run_on(make_job("b", 1, 1, priority=2), "node-01")
-    high = make_job("high", 1, 1, 8, priority=1)
-    told = decide_on(make_nodes(2), [job, busy, high])["a"]
+    busy = run_on(make_job("b", 1, 1, 8, priority=2), "node-01")
+    high = make_job("high", 1, 1, 7, priority=1, launcher=cpus(1))
+    queue = replace(MAIN[0], order=("age",))  # it has its turn in the pass first
+    told = decide_on(make_nodes(2), [job, busy, high], (queue,))["a"]
     assert (told.state, told.reserved) == (AdmissionState.WAITING, ())
     assert (told.unfit_since, told.coming_since, told.reserved_since) == (None, None, None)
