@@ -37,8 +37,9 @@ class Change:
 class Decision:
     """`changes` in the order in which they are written, one a job; jobs that stay are not in it.
 
-    `explanations` has all who wait, with the numbers of now: what is written into a job's admission
-    changes with its reason only. `wake_at` is when time alone will change something.
+    `explanations` has all who wait, with the numbers of when their kind was looked at last, most
+    often now: what is written into a job's admission changes with its reason only. `wake_at` is
+    when time alone will change something.
     """
 
     changes: tuple[Change, ...] = ()

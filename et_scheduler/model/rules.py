@@ -30,8 +30,10 @@ class Rules:
     `level_quiet`: so long after a start nobody shrinks for the level of all.
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
     all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
-    others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many.
-    `kinds`: so many kinds of pods of others are looked at in a pass, some milliseconds each.
+    others, and as many for gangs, some twenty microseconds each; with `Turns`, twice as many. For
+    the level of all as many more are looked at as there are kinds of jobs below it, in a pass in
+    which nothing else changes. `kinds`: so many kinds of pods of others are looked at in a pass,
+    and so many of gangs, with `Turns` twice as many, some milliseconds each.
     """
 
     reserve_after: int = MINUTE

@@ -45,7 +45,8 @@ class Donors:
         self.evictable: dict[Group, list[Standing]] = defaultdict(list)
         self.smallest: dict[Group, Counts] = {}
         self.places: dict[str, set[int]] = {}
-        self._spare: dict[Group, Floats] = defaultdict(lambda: np.zeros(len(self._room.resources)))
+        width = len(draft.room.resources)  # else the room would stay until it is collected
+        self._spare: dict[Group, Floats] = defaultdict(lambda: np.zeros(width))
         workers: dict[Group, _Entries] = defaultdict(list)
         wholes: dict[Group, _Entries] = defaultdict(list)
         for standing in draft.list_admitted():

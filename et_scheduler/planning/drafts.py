@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any
 
@@ -36,7 +36,8 @@ _KIND = attrgetter("shape", "is_launcher")
 MOST_SPARED = 5
 """So often the hour doubles in which nobody gives for one that did not stand, or not grow."""
 ALLOWED = 5
-"""So often one may fail to stand in a row before nobody leaves for it any more, for hours."""
+"""So often one may fail to stand in a row before nobody leaves for it any more, and it holds no
+nodes, for hours."""
 MOST_HELD = 5
 """So often the turns double in which nodes are held, and open."""
 
@@ -44,6 +45,16 @@ MOST_HELD = 5
 def count_hours(attempts: int, allowed: int = 1) -> int:
     """For how long nobody gives for one that has failed so often in a row; 0 while it may."""
     return 1 << min(attempts - allowed - 1, MOST_SPARED) if attempts > allowed else 0
+
+
+def _choose_kinds(asking: Iterable[tuple[str, Shape]], most: int) -> set[tuple[str, Shape]]:
+    """The first of each namespace, as many as it has a share of; all, if it is no more."""
+    lines = defaultdict[str, dict[Shape, None]](dict)
+    for namespace, shape in asking:
+        lines[namespace][shape] = None
+    are_few = len({shape for line in lines.values() for shape in line}) <= most
+    share = most if are_few else max(most // len(lines), 1)
+    return {(name, shape) for name, line in lines.items() for shape in islice(line, share)}
 
 
 class Draft:
@@ -72,7 +83,7 @@ class Draft:
         self.room = Room(cluster.nodes, shapes, limited, overdue_since)
         for at in {one.since for node in cluster.nodes for one in node.leaving}:
             self.has_passed(at, rules.coming_most)
-        self.pools = Pools(self.room)
+        self.pools = Pools(self.room, self._list_many)
         self.ledger = Ledger(self.queues, self.pools)
         self.holds = Holds(self.room, self.rank_priority, self.is_open, overdue_since)
         self.explanations: dict[str, Explanation] = {}
@@ -104,6 +115,22 @@ class Draft:
     def is_room_wanted(self) -> bool:
         """Whether anybody waits for room alone: a pod of others, or who was told so last."""
         return bool(self.served) or any(one.lacks_room for one in self.standings.values())
+
+    @cached_property
+    def told_by_queue(self) -> Mapping[str, list[Standing]]:
+        """Who was told why he waits, in the order of that: asked once nobody starts any more."""
+        return self._sort(self.standings[uid] for uid in self.explanations)
+
+    @cached_property
+    def admitted_by_queue(self) -> Mapping[str, list[Standing]]:
+        """All who may have pods, by name: asked once nobody starts any more."""
+        return self._sort(self.list_admitted())
+
+    def _sort(self, standings: Iterable[Standing]) -> Mapping[str, list[Standing]]:
+        found = defaultdict[str, list[Standing]](list)
+        for standing in standings:
+            found[self.get_queue(standing)].append(standing)
+        return found
 
     def get_queue(self, standing: Standing) -> str:
         """By which queue the job counts: what was fixed at its start, as long as it runs.
@@ -137,8 +164,9 @@ class Draft:
     def find_spared(self, standing: Standing, allowed: int = 1) -> int:
         """For how many hours no whole jobs go for it: twice or more in a row it did not stand.
 
-        Nor do workers leave for it once it has failed more often than ALLOWED, which is `allowed`
-        then: what keeps it may be over in a minute, and costs them no step.
+        Nor do workers leave for it, or is it given nodes to hold, once it has failed more often
+        than ALLOWED, which is `allowed` then: what keeps it may be over in a minute, and costs them
+        no step.
 
         What keeps its pods from their nodes may be anything that nobody here models, or a quota: it
         would end one training after the other, and never begin. Or it was what binds pods, or makes
@@ -154,8 +182,8 @@ class Draft:
 
         Who is on one of them may stay there for good, and all who come would wait with it beside
         idle nodes. So they are its own for an hour, and then open for as long, in turns of which
-        each is twice as long as the one before: what ends within one of them has ended, and nobody
-        waits for longer than for one. Where it has none for a while they go on.
+        each is twice as long as the one before: what ends within one of them has ended. Where it
+        has none for a while they go on.
         """
         begun, turn = standing.admission.reserved_since, self.rules.held_first
         if begun is None or self.now < begun:
@@ -170,20 +198,34 @@ class Draft:
         return is_over
 
     def _select_pending(self) -> list[PendingPod]:
-        """New pods of others, the oldest first, of so many kinds as their namespace has a share.
+        """New pods of others, the oldest first, of as many kinds as their namespace has a share of.
 
         Each kind is looked for on all nodes, and an author may have thousands.
         """
-        wait, kinds = self.rules.service_counts, defaultdict[str, set[Shape]](set)
+        wait = self.rules.service_counts
         waits = [pod for pod in self.cluster.pending if not self.has_passed(pod.since, wait)]
-        most = max(self.rules.kinds // max(len({pod.namespace for pod in waits}), 1), 1)
-        chosen = []
-        for pod in sorted(waits, key=attrgetter("since", "uid")):
-            known = kinds[pod.namespace]
-            if len(known) < most or pod.shape in known:
-                known.add(pod.shape)
-                chosen.append(pod)
-        return chosen
+        waits.sort(key=attrgetter("since", "uid"))
+        chosen = _choose_kinds(((pod.namespace, pod.shape) for pod in waits), self.rules.kinds)
+        return [pod for pod in waits if (pod.namespace, pod.shape) in chosen]
+
+    def _list_many(self) -> set[Shape]:
+        """Of waiting jobs the shapes beyond those that their namespaces have a share of.
+
+        By which pool such a pod would count is not looked for on all nodes. The first that were
+        made have the share, whoever is looked at in this pass: what queues are due is to stay.
+        """
+        ordered = sorted(self.standings.values(), key=attrgetter("job.created", "job.uid"))
+        pairs = [
+            (one.job.namespace, shape)
+            for one in ordered
+            if not one.is_admitted
+            for shape in (one.job.launcher, one.job.worker)
+        ]
+        chosen = _choose_kinds(pairs, self.rules.kinds)
+        known = {shape for _, shape in chosen}
+        for one in self.list_admitted():
+            known |= {one.job.launcher, one.job.worker}
+        return {shape for _, shape in pairs} - known
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.

@@ -34,7 +34,7 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
         text += f"; has started {standing.admission.attempts} times and not stood, so that no "
         text += f"whole jobs go for it for {hours} h"
         given = draft.find_spared(standing, ALLOWED)
-        text += f", and no workers leave for {given} h" if given else ""
+        text += f", and no workers leave and no nodes are held for {given} h" if given else ""
     if gang.worker.unproven:
         text += f"; not modelled: {gang.worker.unproven}"
     return Reason.NO_ROOM, text

@@ -20,7 +20,7 @@ from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_next
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import find_owed
+from et_scheduler.planning.waiting import Owed
 
 _Entry = tuple[int, int, str]
 _Kind = tuple[Shape, bool, int]
@@ -32,8 +32,8 @@ class Fill:
     """Fills a room with workers above the least sizes, one step of one job after the other.
 
     `sizes` are where the jobs begin and, afterwards, what they have; `places` where the new
-    workers are. `more` is what each queue has got of it. What is only tried is not `is_real`: it
-    may use nodes where pods are still to come.
+    workers are. `more` is what each queue has got of it. `owed`: what is kept of limits, if
+    that is known. What is only tried is not `is_real`: it may use nodes where pods are to come.
     """
 
     draft: Draft
@@ -42,20 +42,22 @@ class Fill:
     is_real: bool = True
     places: dict[str, list[int]] = field(default_factory=dict)
     more: dict[str, Counts] = field(default_factory=dict)
+    owed: Owed | None = None
     _heaps: dict[str, list[_Entry]] = field(default_factory=dict)
     _most: Mapping[str, int] = field(default_factory=dict)
     _ratios: dict[str, int] = field(default_factory=dict)
-    _owed: dict[str, Counts] = field(default_factory=dict)
     _failed: dict[_Kind, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _coming: dict[str, Counter[int]] = field(default_factory=dict)
     _leapt: set[str] = field(default_factory=set)
     """Who has grown by a step of several."""
+    _owed: Owed = field(init=False)
     _outside: Mask | None = field(init=False)
     _owners: Counts = field(init=False)
 
     def __post_init__(self) -> None:
         """Nobody has grown anywhere."""
+        self._owed = Owed(self.draft) if self.owed is None else self.owed
         self._outside = mask_held(self.draft)
         self._owners = np.zeros(len(self.room.nodes), dtype=np.int64)
 
@@ -148,9 +150,7 @@ class Fill:
         more = self.draft.counting.get_amounts(standing, step, launcher=False)
         if queue in self.more:
             more = more + self.more[queue]
-        if queue not in self._owed:
-            self._owed[queue] = find_owed(self.draft, queue)
-        if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed[queue]):
+        if self.draft.ledger.exceeds_limit(queue, more, owed=self._owed.find(queue)):
             return False
         places = self._find(standing, step, is_again=is_again)
         if places is None:

@@ -27,7 +27,7 @@ from et_scheduler.planning.keeping import keep_in
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.sizes import find_floor, find_next
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.waiting import find_owed, is_room_coming
+from et_scheduler.planning.waiting import Owed, is_room_coming
 
 TRIES = 3
 """So often it is asked for what a receiver lacks: each search looks at every worker."""
@@ -119,7 +119,7 @@ class _Batch:
         search = Search(self.draft, self._rank_donors(receiver, level), allowed)
         search.collect()
         queue, more = self.draft.get_queue(receiver), self.outlook.find_more(receiver, goal)
-        search.free_limit(queue, more, find_owed(self.draft, queue))
+        search.free_limit(queue, more, self.outlook.owed.find(queue))
         lacking = Gang(None, receiver.job.worker, goal - receiver.size)
         seats = search.find(lacking, is_whole=False)
         if seats is None:
@@ -170,6 +170,7 @@ class _Outlook:
         for gang, seats in draft.kept:
             release_seats(self._room, gang, seats)
         self._more: dict[str, Counts] = {}
+        self.owed = Owed(draft)
         self._is_needed = bool(draft.kept) or any(one.limits for one in draft.queues.values())
 
     def find_more(self, receiver: Standing, size: int) -> Counts:
@@ -187,7 +188,8 @@ class _Outlook:
                 for place in places:
                     room.give_back((place,), (1,), shape)
         kept = keep_in(draft, room, headroom) if headroom is not None and draft.kept else ()
-        fill = Fill(draft, room, {receiver.job.uid: receiver.size}, more=dict(self._more))
+        sizes, more = {receiver.job.uid: receiver.size}, dict(self._more)
+        fill = Fill(draft, room, sizes, more=more, owed=self.owed)
         size = fill.approach(receiver, wanted)
         if size == wanted:
             for gang, seats in kept:

@@ -36,8 +36,8 @@ def _keep_within(draft: Draft, queue: str, wanted: Counts, priority: int) -> Non
     surplus = draft.ledger.find_surplus(queue, wanted)
     if not (surplus > 0).any():
         return
-    willing = (one for one in draft.list_admitted() if one.job.priority <= priority)
-    donors = [one for one in willing if _may_give(draft, one, queue)]
+    willing = (one for one in draft.admitted_by_queue.get(queue, ()) if one.surplus > 0)
+    donors = [one for one in willing if one.job.priority <= priority]
     donors.sort(key=lambda one: one.job.uid, reverse=True)
     given = [0] * len(donors)
     heap = [(-one.dominate(one.size), number) for number, one in enumerate(donors)]
@@ -60,10 +60,6 @@ def _find_next(draft: Draft, standing: Standing, given: int) -> Counts:
     left = len(standing.workers) - given
     following = standing.workers[left - 1 : left] if given < standing.surplus else []
     return draft.pools.sum_up(draft.counting.get_taken(standing, following))
-
-
-def _may_give(draft: Draft, standing: Standing, queue: str) -> bool:
-    return draft.get_queue(standing) == queue and standing.surplus > 0
 
 
 def _shrink(draft: Draft, standing: Standing, count: int, queue: str) -> None:

@@ -28,13 +28,23 @@ class Traits:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._columns: dict[str, _Column] = {}
+        self._masks: dict[Hashable, Mask] = {}
 
     def match(self, shape: Shape) -> Mask:
-        """For each node whether pods of this shape may be on it."""
-        mask: Mask = self._having_room & self._match_taints(shape.tolerations)
-        if shape.terms:
+        """For each node whether pods of this shape may be on it; found once for those alike."""
+        where = (shape.terms, shape.tolerations)
+        mask = self._masks.get(where)
+        if mask is None:
+            mask = self._masks[where] = self._find(*where)
+        return mask
+
+    def _find(
+        self, terms: Sequence[Sequence[Requirement]], tolerations: Sequence[Toleration]
+    ) -> Mask:
+        mask: Mask = self._having_room & self._match_taints(tolerations)
+        if terms:
             chosen: Mask = np.zeros(len(self._nodes), dtype=np.bool_)
-            for term in shape.terms:
+            for term in terms:
                 chosen |= self._match_all(term)
             mask &= chosen
         return mask

@@ -16,7 +16,7 @@ from et_scheduler.planning.clocks import set_clock_right
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import find_seats
 from et_scheduler.planning.lacking import check_growth, lacks_growth, lower
-from et_scheduler.planning.returning import forget_growth, send_back, spread, take_back
+from et_scheduler.planning.returning import NO_WAIT, forget_growth, send_back, spread, take_back
 from et_scheduler.planning.sizes import find_allowed
 from et_scheduler.planning.standings import BY_AGE, Standing
 
@@ -31,6 +31,7 @@ def note_all(draft: Draft) -> None:
         if standing.is_admitted:
             _note_most(draft, standing)
             _note_admitted(draft, standing)
+            _note_withdrawn(draft, standing)
         elif standing.is_waiting:
             _note_waiting(draft, standing)
         elif standing.job.is_suspended:
@@ -38,6 +39,13 @@ def note_all(draft: Draft) -> None:
     for standing in draft.list_admitted():
         if not standing.job.is_frozen:
             _restore_given(draft, standing)
+
+
+def _note_withdrawn(draft: Draft, standing: Standing) -> None:
+    """Who asks for no larger least size any more waits for nothing: the next wait begins anew."""
+    is_asking = bool(standing.missing) or not standing.is_admitted
+    if not is_asking and any(getattr(standing.admission, name) is not None for name in NO_WAIT):
+        draft.change(standing, Step.TELL, **NO_WAIT)
 
 
 def _note_gone(draft: Draft, standing: Standing) -> None:
@@ -82,11 +90,9 @@ def _note_waiting(draft: Draft, standing: Standing) -> None:
             queue=draft.get_queue(standing),
             workers=0,
             queued_at=draft.now,
-            reserved_since=None,
-            unfit_since=None,
-            coming_since=None,
             reserved=(),
             since=draft.now,
+            **NO_WAIT,
             **forget_growth(admission),
         )
 

@@ -65,7 +65,9 @@ def decide(
     _record_holds(draft)
     _open_nodes(draft)
     _record_reasons(draft)
-    return _conclude(draft, lines)
+    decision = _conclude(draft, lines)
+    vars(draft).clear()  # its parts know it: it would stay, by the hundred MB, beside the next ones
+    return decision
 
 
 def _record_holds(draft: Draft) -> None:

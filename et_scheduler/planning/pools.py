@@ -6,7 +6,8 @@ one row of columns a pool, each row as a room has them; with one pool it is as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -22,10 +23,13 @@ _MOST = 2**56
 
 
 class Pools:
-    """The pools of a room, in the order of their names. Places for pods are not shared."""
+    """The pools of a room, in the order of their names. Places for pods are not shared.
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    `list_many`: kinds of pods of which there are too many to look for each on all nodes.
+    """
+
+    def __init__(self, room: Room, list_many: Callable[[], Collection[Shape]] = tuple) -> None:
+        self._room, self._list_many = room, list_many
         self.resources = room.resources
         self.names = sorted({node.pool for node in room.nodes})[:MOST_POOLS] or [""]
         numbers = {name: number for number, name in enumerate(self.names)}
@@ -64,11 +68,20 @@ class Pools:
         return len(self.vectors) - 1
 
     def _find_home(self, shape: Shape) -> int:
-        """By which pool such a pod counts before it has a node: where most of them could be."""
+        """By which pool such a pod counts before it has a node: where most of them could be.
+
+        Of one of many kinds where most could be if they might be anywhere.
+        """
         if len(self.names) == 1:
             return 0
-        fits = np.bincount(self._numbers, self._room.count_empty(shape), minlength=len(self.names))
+        room, is_one_of_many = self._room, shape in self._many
+        count = room.count_by_size if is_one_of_many else room.count_empty
+        fits = np.bincount(self._numbers, count(shape), minlength=len(self.names))
         return int(fits.argmax())
+
+    @cached_property
+    def _many(self) -> Collection[Shape]:
+        return self._list_many()
 
     def split(self, amounts: Counts) -> Counts:
         """The amounts a row a pool; what is changed there is changed in them."""

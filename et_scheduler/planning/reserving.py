@@ -13,7 +13,7 @@ import numpy as np
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.fitting import Gang, count_largest
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import SCALE
@@ -168,13 +168,24 @@ def _complete(
 
 
 def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
-    for standing in line:
-        told = draft.explanations.get(standing.job.uid)
-        is_unfit = told is not None and told.reason is Reason.NO_ROOM and not standing.has_failed
-        since = standing.admission.unfit_since
-        if is_unfit and draft.has_passed(since, draft.rules.reserve_after):
-            return standing
-    return None
+    """The first of those who may hold nodes that has fitted nowhere for long enough."""
+    may_hold = (one for one in line if _may_hold(draft, one))
+    return next((one for one in may_hold if draft.has_waited(one)), None)
+
+
+def _may_hold(draft: Draft, standing: Standing) -> bool:
+    """Whether nodes would help it once all jobs have left them, and it stands on those it has.
+
+    Else it keeps nobody behind it from holding some. Nor are there any for one that fails to stand
+    again and again, while no workers leave for it: it would keep all others off them, for nothing.
+    """
+    told = draft.explanations.get(standing.job.uid)
+    if told is None or told.reason is not Reason.NO_ROOM or standing.has_failed:
+        return False
+    gang = get_gang(standing)
+    needs = draft.needs.get((gang.launcher, gang.worker))  # only of who is looked at in this pass
+    is_vain = needs is None or needs[2] < gang.workers
+    return not (is_vain or draft.find_spared(standing, ALLOWED))
 
 
 def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:

@@ -6,6 +6,7 @@ job are counted out here; the books of its queue are the caller's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
@@ -15,10 +16,13 @@ from et_scheduler.model.jobs import Admission
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.fitting import release_seats
 from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
+NO_WAIT: Mapping[str, None] = dict.fromkeys(("reserved_since", "unfit_since", "coming_since"))
+"""Of an admission, where nobody waits for room, or he begins to."""
 
 
 def take_back(
@@ -72,14 +76,24 @@ def send_back(
         grown_from=0,
         reason=reason,
         message=text,
+        **NO_WAIT,
         **changes,
     )
+    end_hold(draft, standing)
     _vacate(draft, standing)
 
 
 def forget_growth(admission: Admission) -> dict[str, Any]:
     """Attempts of one that has stood were for more workers: its next start is another matter."""
     return {} if admission.bound_at is None else {"attempts": 0, "retry_at": None}
+
+
+def end_hold(draft: Draft, standing: Standing) -> None:
+    """The job holds nodes no more, and no room either."""
+    draft.holds.end(standing)
+    if standing.held is not None:
+        release_seats(draft.room, *standing.held)
+        standing.held = None
 
 
 def _vacate(draft: Draft, standing: Standing) -> None:

@@ -186,6 +186,12 @@ class Room:
         fits = self._cap(slice(None), self.divide(left, shape)[numbers], shape)
         return self._leave_out_beside(fits, shape, beside)
 
+    def count_by_size(self, shape: Shape) -> Counts:
+        """So many as `count_empty` says, if they might be on any node."""
+        kinds, numbers = self._kinds
+        fits: Counts = self.divide(kinds, shape)[numbers]
+        return fits
+
     def count_without(self, shape: Shape, taken: Counts) -> Counts:
         """How many would fit if each node had nothing but that, a row a node, on it."""
         return self._cap(slice(None), self.divide(self.allocatable - taken, shape), shape)

@@ -22,7 +22,7 @@ from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.keeping import keep_in, list_reserved, rank_places
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.turns import Turns
+from et_scheduler.planning.turns import Turns, count_searches
 
 
 def serve(draft: Draft) -> None:
@@ -35,7 +35,8 @@ def serve(draft: Draft) -> None:
         return
     reserved, claims = list_reserved(draft), _Claims(draft)
     donors = Donors(draft)
-    turns = Turns(draft, ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts))
+    asking = ((one[0].namespace, one[0].uid) for one in groups if one[0].preempts)
+    turns = Turns(draft, asking, count_searches(draft))
     for pods in groups:
         first = pods[0]
         for rank, count in _list_asks(draft, pods, claims):

@@ -6,13 +6,14 @@ evicting.py. Who does not start is told why, and nobody is admitted to a part of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Gift, Purpose
+from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_seats_with_victims
 from et_scheduler.planning.explaining import tell_no_room, tell_room_comes
@@ -28,15 +29,17 @@ from et_scheduler.planning.fitting import (
 from et_scheduler.planning.gating import find_obstacle
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.ordering import walk
+from et_scheduler.planning.returning import NO_WAIT, end_hold
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.turns import Turns
+from et_scheduler.planning.turns import Turns, count_searches
 
 
 def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
     """Try everybody in line once. Who does not start is told why."""
-    failures, turns, seen = Failures(draft), _count_turns(draft, lines), _list_seen(draft)
-    for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
+    failures, seen = Failures(draft), _list_seen(draft)
+    kinds, turns = _count_turns(draft, lines)
+    for standing in _list_tried(draft, lines, kinds):
         gang = get_gang(standing)
         obstacle = find_obstacle(draft, standing, gang)
         if obstacle is not None:
@@ -57,11 +60,33 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
             seen.add(_name_line(draft, standing))
 
 
-def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> Turns:
-    """Who is first in any line asks first."""
-    asking = [(place, one.job) for line in lines.values() for place, one in enumerate(line)]
-    asking.sort(key=itemgetter(0))
-    return Turns(draft, ((job.namespace, job.uid) for _, job in asking))
+def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> tuple[Turns, Turns]:
+    """Which kinds of gangs are looked at, and for whom others are asked: firsts of lines first."""
+    placed = [(place, one.job) for line in lines.values() for place, one in enumerate(line)]
+    jobs = [job for _, job in sorted(placed, key=itemgetter(0))]
+    kinds = Turns(draft, ((job.namespace, _get_kind(job)) for job in jobs), draft.rules.kinds)
+    uids = ((job.namespace, job.uid) for job in jobs)
+    return kinds, Turns(draft, uids, count_searches(draft), kinds)
+
+
+def _list_tried(
+    draft: Draft, lines: Mapping[str, Sequence[Standing]], kinds: Turns
+) -> Iterator[Standing]:
+    """Who is looked at in this pass, in the order of ordering.py; who holds nodes always is.
+
+    Each kind is looked for on all nodes, and an author may have thousands. For all others holds
+    what they were told last: by that others keep for them what is theirs within a limit.
+    """
+    for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
+        told = standing.admission
+        if standing.job.uid in draft.holds.by_uid or kinds.has(_get_kind(standing.job)):
+            yield standing
+        elif standing.is_waiting and told.reason:
+            draft.explain(standing, told.reason, told.message)
+
+
+def _get_kind(job: Job) -> tuple[Shape, Shape]:
+    return job.launcher, job.worker
 
 
 def _list_seen(draft: Draft) -> set[tuple[str, str]]:
@@ -71,8 +96,13 @@ def _list_seen(draft: Draft) -> set[tuple[str, str]]:
     of the queue. Whoever has many for which no node will ever come, or ends the pods of one before
     its time is over, would keep all others from theirs.
     """
-    unbound = (one for one in draft.list_admitted() if one.admission.bound_at is None)
-    return {_name_line(draft, one) for one in unbound}
+    coming = (one for one in draft.list_admitted() if _is_coming(one.admission))
+    return {_name_line(draft, one) for one in coming}
+
+
+def _is_coming(admission: Admission) -> bool:
+    """Whether it does not stand yet, or not all of a larger least size does."""
+    return admission.bound_at is None or admission.reason is Reason.RAISED
 
 
 def _name_line(draft: Draft, standing: Standing) -> tuple[str, str]:
@@ -171,8 +201,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         reason, text = Reason.RAISED, f"its least size is {workers} workers now"
         fields = {"workers": workers, "placement": placement, "reason": reason, "message": text}
         fields |= {"short_since": draft.now, "grown_from": standing.size}
-        fields |= {"reserved_since": None, "unfit_since": None, "coming_since": None}
-        draft.change(standing, Step.TAKE, **fields)
+        draft.change(standing, Step.TAKE, **fields, **NO_WAIT)
         return
     draft.change(
         standing,
@@ -188,15 +217,13 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         reason=Reason.STARTED,
         message=f"{workers} workers",
         since=draft.now,
-        reserved_since=None,
-        unfit_since=None,
-        coming_since=None,
         bound_at=None,
         short_since=None,
         grown_from=0,
         gave_for=None,
         retry_at=None,
         resized_at=None,
+        **NO_WAIT,
     )
     standing.is_admitted = standing.is_fresh = True
     standing.outside = workers
@@ -214,11 +241,3 @@ def note_unfit(draft: Draft, standing: Standing, gang: Gang) -> None:
     if admission.coming_since is not None:
         draft.change(standing, Step.TELL, coming_since=None)
     draft.explain(standing, *tell_no_room(draft, standing, gang))
-
-
-def end_hold(draft: Draft, standing: Standing) -> None:
-    """The job holds nodes no more, and no room either."""
-    draft.holds.end(standing)
-    if standing.held is not None:
-        release_seats(draft.room, *standing.held)
-        standing.held = None

@@ -35,12 +35,25 @@ def is_room_coming(draft: Draft) -> bool:
     return any(told.reason is Reason.ROOM_COMES for told in draft.explanations.values())
 
 
-def find_owed(draft: Draft, queue: str) -> Counts:
-    """What within the queue's limit belongs to the first of its line, for a start.
+class Owed:
+    """What within limits belongs to who waits, by queue: found once.
 
-    Who runs does not grow into it: it would be asked to shrink again at once.
+    It holds as long as no size changes, and nobody starts.
     """
-    return next((more for _, more in _list_owed(draft, queue)), np.zeros_like(draft.ledger.total))
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._found: dict[str, Counts] = {}
+
+    def find(self, queue: str) -> Counts:
+        """What belongs to the first of its line, for a start.
+
+        Who runs does not grow into it: it would be asked to shrink again at once.
+        """
+        if queue not in self._found:
+            nothing = np.zeros_like(self._draft.ledger.total)
+            self._found[queue] = next((more for _, more in _list_owed(self._draft, queue)), nothing)
+        return self._found[queue]
 
 
 def find_asked(draft: Draft, queue: str) -> tuple[Standing, Counts] | None:
@@ -54,11 +67,11 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
 
     For one who is not, nothing is kept and nobody gives: it would be in vain.
     """
-    told_of = draft.explanations if draft.queues[queue].limits else {}
+    if not draft.queues[queue].limits:
+        return
     kept = _Kept(draft, queue)
-    for uid, told in told_of.items():
-        standing = draft.standings[uid]
-        is_owed = told.reason in _FOR_LIMIT and draft.get_queue(standing) == queue
+    for standing in draft.told_by_queue.get(queue, ()):
+        is_owed = draft.explanations[standing.job.uid].reason in _FOR_LIMIT
         if is_owed and not (standing.has_failed or draft.find_spared(standing, ALLOWED)):
             workers = standing.least - standing.size
             more = draft.counting.get_amounts(standing, workers, launcher=not standing.is_admitted)
@@ -86,8 +99,8 @@ class _Kept:
     @cached_property
     def _by_priority(self) -> dict[int, Counts]:
         found: dict[int, Counts] = {}
-        for one in self._draft.list_admitted():
-            if one.size > one.floor and self._draft.get_queue(one) == self._queue:
+        for one in self._draft.admitted_by_queue.get(self._queue, ()):
+            if one.size > one.floor:
                 counting = self._draft.counting
                 above = counting.get_held(one, one.size) - counting.get_held(one, one.floor)
                 found[one.job.priority] = found.get(one.job.priority, 0) + above

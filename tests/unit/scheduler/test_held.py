@@ -271,3 +271,53 @@ def test_what_a_pod_without_a_node_was_told_is_remembered_until_it_has_one() -> 
     lost = replace(small, pods=(*pods, Pod("small-9", created=NOW - SECOND)))
     for change in decide_on(make_nodes(3), [lost], QUEUES).values():
         assert change.placement == small.admission.placement  # type: ignore[union-attr]
+
+
+def test_who_could_never_be_there_keeps_nobody_of_his_queue_from_holding_nodes() -> None:
+    """An empty cluster would hold it; pods of others are on each node, and stay."""
+    nodes = tuple(take(node) for node in make_nodes(2))
+    vain = hold(make_job("vain", 1, 1, 8), since=NOW - 9 * MINUTE)
+    large = hold(make_job("large", 2, 2, 7), since=NOW - 5 * MINUTE)
+    after = decide_on(nodes, [vain, large, run_on(make_job("stays", 1, 1), "node-00")])
+    assert {uid: one.reserved for uid, one in after.items()} == {"large": NAMES[:2]}
+
+
+@pytest.mark.parametrize(("minutes", "names"), [(30, ()), (61, NAMES[:2])])
+def test_who_fails_to_stand_again_and_again_holds_no_nodes_for_hours(
+    minutes: int, names: tuple[str, ...]
+) -> None:
+    """After each failure they would be its own for an hour, for good."""
+    gang = hold(make_job("gang", 2, 2, 8), since=NOW - minutes * MINUTE)
+    assert gang.admission is not None
+    gang = replace(gang, admission=replace(gang.admission, attempts=6))
+    jobs = [gang, run_on(make_job("stays", 1, 1), "node-00")]
+    decision = decide(Cluster(make_nodes(2)), MAIN, jobs, NOW)
+    after = {one.uid: one.admission.reserved for one in decision.changes}
+    assert after.get("gang", ()) == names
+    assert names or decision.wake_at == NOW + HOUR - minutes * MINUTE
+
+
+def test_a_larger_least_size_that_is_withdrawn_leaves_no_wait_to_the_next() -> None:
+    """It would hold nodes at once, and ask others, for having waited weeks ago."""
+    job, busy = run_on(make_job("a", 1, 1, 8), "node-00"), run_on(make_job("b", 1, 1), "node-01")
+    held = []
+    for minutes, least in ((0, 2), (2, 2), (3, 1), (60, 2), (62, 2)):
+        job = replace(job, minimum=least, maximum=least)
+        told = decide_on(make_nodes(2), [job, busy], now=NOW + minutes * MINUTE)
+        job = replace(job, admission=told.get("a", job.admission))
+        assert job.admission is not None
+        held.append(job.admission.reserved)
+    assert held == [(), ("node-01",), (), (), ("node-01",)]
+    assert job.admission.reserved_since == NOW + 62 * MINUTE
+
+
+def test_who_is_evicted_waits_from_then_on() -> None:
+    """What he had waited for beside what he had is another matter."""
+    waits = dict.fromkeys(("unfit_since", "coming_since", "reserved_since"), NOW - HOUR)
+    job = run_on(make_job("a", 2, 2, 8), "node-00", reserved=("node-01",), **waits)
+    busy = run_on(make_job("b", 1, 1, 8, priority=2), "node-01")
+    high = make_job("high", 1, 1, 7, priority=1, launcher=cpus(1))
+    queue = replace(MAIN[0], order=("age",))  # it has its turn in the pass first
+    told = decide_on(make_nodes(2), [job, busy, high], (queue,))["a"]
+    assert (told.state, told.reserved) == (AdmissionState.WAITING, ())
+    assert (told.unfit_since, told.coming_since, told.reserved_since) == (None, None, None)

@@ -832,6 +832,17 @@ def test_one_job_at_a_time_lets_an_autoscaler_see_its_pods() -> None:
         assert ("a" in later) == (now == NOW + 10 * MINUTE)
 
 
+def test_of_larger_least_sizes_too_one_of_a_namespace_at_a_time_is_seen() -> None:
+    """Whoever runs stands already: only what was raised says that its pods look for nodes."""
+    jobs = [run_on(make_job(f"r{i}", 2, 2, 8), f"node-0{i}") for i in range(2)]
+    jobs = apply(jobs, decide(Cluster(TWO), AUTOSCALED, jobs, NOW))
+    assert [job.admission.workers for job in jobs if job.admission] == [2, 1]
+    for pods in ((), (Pod("r0-new", "", NOW),)):
+        jobs[0] = replace(jobs[0], pods=(*jobs[0].pods, *pods))
+        told = decide_on(TWO, jobs, AUTOSCALED, now=NOW + SECOND)
+        assert all(one.workers == 1 for uid, one in told.items() if uid == "r1")
+
+
 # ---------------------------------------------------------------- level
 def test_who_has_far_more_gives_to_who_has_far_less() -> None:
     jobs = [

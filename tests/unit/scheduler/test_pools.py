@@ -10,7 +10,9 @@ import pytest
 from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
+from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import CPU, Operator, Requirement, Shape
+from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.pools import MOST_POOLS, Pools
 from et_scheduler.planning.rooms import Room
@@ -112,3 +114,21 @@ def test_a_label_of_too_many_values_makes_no_more_pools() -> None:
     assert pools.by_node[nodes[-1].name] == MOST_POOLS - 1
     assert pools.total[-1] == 10_000
     assert pools.sum_up(np.full_like(pools.total, 2**62)).min() > 0
+
+
+def test_of_many_kinds_the_pool_is_found_by_size_and_of_the_first_by_what_they_demand() -> None:
+    """Each is looked for on all nodes otherwise, however few are tried in a pass."""
+    nodes = (*make_pool("a", 80), *make_pool("b", 8))
+    jobs = [
+        make_job(f"j{i}", 1, 1, worker=bind(cpus(1 + i), "b"), created=NOW - i) for i in range(3)
+    ]
+    runs = run_on(make_job("r", 1, 1, worker=bind(cpus(4), "b")), "b-0")
+
+    def find_pools(kinds: int) -> list[int]:
+        draft = Draft(Cluster(nodes), QUEUES, [*jobs, runs], NOW, Rules(kinds=kinds))
+        width = len(draft.room.resources)
+        vectors = [draft.pools.get_vector(job.worker) for job in (*jobs, runs)]
+        return [int(np.flatnonzero(vector)[0]) // width for vector in vectors]
+
+    assert find_pools(kinds=2) == [0, 0, 1, 1]
+    assert find_pools(kinds=9) == [1, 1, 1, 1]

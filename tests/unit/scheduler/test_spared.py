@@ -99,7 +99,7 @@ def test_for_one_that_goes_on_failing_to_stand_nobody_leaves_for_hours(
     assert count_leaving(after) == leaving
     if leaving == 0:
         assert decision.wake_at is not None
-        assert limits or "no workers leave for " in decision.explanations["gang"].message
+        assert limits or "no nodes are held for " in decision.explanations["gang"].message
 
 
 @pytest.mark.parametrize(("least", "quota"), [(2, 2), (2, 5), (8, 3)])

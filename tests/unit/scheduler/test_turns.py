@@ -13,15 +13,18 @@ from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, HOUR, SECOND, Shape, make_shape
+from et_scheduler.model.shapes import CPU, HOUR, PODS, SECOND, Shape, make_shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.filling import Fill
+from et_scheduler.planning.limiting import keep_limits
+from et_scheduler.planning.ordering import list_lines
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.seating import book, seat_bound
 from et_scheduler.planning.services import serve
 from et_scheduler.planning.standings import Standing
-from et_scheduler.planning.turns import Turns
+from et_scheduler.planning.starting import start_all
+from et_scheduler.planning.turns import Turns, count_searches
 from tests.counting import count_steps
 from tests.unit.scheduler.makers import MAIN, NOW, make_job, make_node, make_nodes, run_on
 
@@ -144,7 +147,7 @@ def test_gangs_that_ask_take_turns_too() -> None:
 
 def test_where_there_is_time_for_all_nobody_waits() -> None:
     draft = Draft(Cluster(FULL), MAIN, fill(), NOW, Rules(looks=64 * 5))
-    turns = Turns(draft, [("ns", str(number)) for number in range(10)])
+    turns = Turns(draft, [("ns", str(number)) for number in range(10)], count_searches(draft))
     assert all(turns.has(str(number)) for number in range(10))
     assert draft.wake_at is None
 
@@ -152,7 +155,7 @@ def test_where_there_is_time_for_all_nobody_waits() -> None:
 def test_workers_of_jobs_that_can_only_go_as_a_whole_are_looked_at_too() -> None:
     rigid = [run_on(make_job(f"r-{i}", 8, 8), *[f"node-{i:02}"] * 8) for i in range(8)]
     draft = Draft(Cluster(FULL), MAIN, rigid, NOW, Rules(looks=64))
-    turns = Turns(draft, [("ns", str(number)) for number in range(10)])
+    turns = Turns(draft, [("ns", str(number)) for number in range(10)], count_searches(draft))
     assert sum(turns.has(str(number)) for number in range(10)) == 2
 
 
@@ -162,7 +165,7 @@ def test_of_many_namespaces_each_has_its_turn() -> None:
     served: set[str] = set()
     for second in range(64):
         draft = Draft(Cluster(FULL), MAIN, fill(), NOW + second * SECOND, Rules(looks=64 * 2))
-        turns = Turns(draft, [(uid[0], uid) for uid in uids])
+        turns = Turns(draft, [(uid[0], uid) for uid in uids], count_searches(draft))
         now = {uid for uid in uids if turns.has(uid)}
         assert {"a-0", "b-0"} <= now
         assert len({uid[0] for uid in now}) == 4
@@ -299,3 +302,56 @@ def test_a_worker_more_on_the_node_where_the_last_went_looks_at_no_other() -> No
         return room.looks
 
     assert count(40) == count(2)
+
+
+def make_owing(
+    kinds: int, waiting: int, *, is_reclaimable: bool = False
+) -> tuple[Cluster, tuple[Queue, ...], list[Job]]:
+    """Of twenty jobs below the level of all, of so many kinds, and one of another queue above it.
+
+    Of their queue's limit something might be owed to so many who wait.
+    """
+    poor = [run_on(make_job(f"p{i:02}", 1, 20 + i % kinds), *["node-00"] * 2) for i in range(20)]
+    rich = run_on(make_job("rich", 1, 200, queue="other"), *["node-00"] * 160)
+    waits = [make_job(f"w{i}", 300, 300) for i in range(waiting)]
+    queues = (
+        Queue("main", limits={CPU: 220_000}),
+        Queue("other", is_reclaimable=is_reclaimable),
+    )
+    return Cluster((make_node("node-00", 200, more={PODS: 500}),)), queues, [*poor, rich, *waits]
+
+
+@pytest.mark.long
+def test_what_a_limit_owes_is_found_once_for_all_who_are_below_the_level() -> None:
+    """Whether anybody gives for them or not."""
+
+    def count(kinds: int, waiting: int, *, is_reclaimable: bool = False) -> int:
+        given = make_owing(kinds, waiting, is_reclaimable=is_reclaimable)
+        return count_steps(lambda: decide(*given, NOW))
+
+    count(2, 1)  # what is done once
+    own = count(20, 0) - count(5, 0)
+    assert count(20, 1) - count(5, 1) < 1.1 * own
+    served = count(20, 0, is_reclaimable=True)
+    assert count(20, 1, is_reclaimable=True) < 1.07 * served
+
+
+@pytest.mark.long
+def test_what_limits_cost_grows_with_jobs_and_not_with_queues_times_jobs() -> None:
+    def count(queues: int) -> int:
+        every = [Queue(f"q-{i:02}", limits={CPU: 100_000}) for i in range(queues)]
+        runs = [
+            run_on(make_job(f"r{i:02}", 1, 2, queue=f"q-{i % queues:02}"), *["node-00"] * 2)
+            for i in range(80)
+        ]
+        waits = [make_job(f"w{i:02}", 120, 120, queue=f"q-{i % queues:02}") for i in range(80)]
+        nodes = (make_node("node-00", 165),)
+        draft = Draft(Cluster(nodes), every, [*runs, *waits], NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        start_all(draft, list_lines(draft))
+        return count_steps(lambda: keep_limits(draft))
+
+    count(2)  # what is done once
+    few, many = count(10), count(40)
+    assert many < 1.5 * few, (few, many)

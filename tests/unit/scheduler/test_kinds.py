@@ -1,0 +1,135 @@
+"""Jobs of many kinds that wait: so many are looked at in a pass, and nobody loses by his turn."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+from et_contract.admissions import AdmissionState
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import CPU, MINUTE, SECOND, make_shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.ordering import list_lines
+from et_scheduler.planning.passing import decide
+from et_scheduler.planning.rooms import Room
+from et_scheduler.planning.seating import book, seat_bound
+from et_scheduler.planning.starting import start_all
+from et_scheduler.planning.turns import Turns
+from tests.unit.scheduler.makers import MAIN, NOW, make_job, make_nodes, run_on
+from tests.unit.scheduler.test_held import hold
+
+TAKEN = tuple(replace(node, taken={CPU: 3000}) for node in make_nodes(2))
+FEW = Rules(kinds=8)
+
+
+def make_kinds(namespace: str, count: int, cpu: int = 7900) -> list[Job]:
+    """Jobs that fit nowhere, each of a kind of its own, the first in line first."""
+    shapes = [make_shape({CPU: cpu - i}) for i in range(count)]
+    return [
+        make_job(f"{namespace}-{i:02}", 1, 1, namespace=namespace, worker=shape)
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def list_told(jobs: list[Job], second: int = 0) -> set[str]:
+    """Who is told in that second, for the first time, that he has no room."""
+    return set(decide(Cluster(TAKEN), MAIN, jobs, NOW + second * SECOND, FEW).explanations)
+
+
+def test_of_many_kinds_each_is_looked_at_in_its_turn() -> None:
+    """Those of others, and the first in line, in every pass."""
+    many, few = make_kinds("many", 20), make_kinds("few", 1, 6500)
+    seen: set[str] = set()
+    for second in range(4):
+        told = list_told([*many, *few], second)
+        assert {"few-00", "many-00", "many-03"} <= told
+        assert len(told) == 9
+        seen |= told
+    assert seen == {job.uid for job in (*many, *few)}
+    assert decide(Cluster(TAKEN), MAIN, many, NOW, FEW).wake_at == NOW + SECOND
+
+
+def test_all_who_are_alike_are_looked_at_together() -> None:
+    many = make_kinds("many", 20)
+    alike = [make_job(f"alike-{i:02}", 1, 1, worker=many[0].worker) for i in range(20)]
+    assert {job.uid for job in alike} < list_told([*many, *alike])
+
+
+def test_where_there_are_few_kinds_all_are_looked_at_however_many_namespaces_have_them() -> None:
+    jobs = [
+        replace(job, uid=f"{team}-{job.uid}", namespace=f"team-{team}")
+        for team in range(9)
+        for job in make_kinds("many", 8)
+    ]
+    decision = decide(Cluster(TAKEN), MAIN, jobs, NOW, FEW)
+    assert len(decision.explanations) == 72
+    assert decision.wake_at == NOW + MINUTE
+
+
+def test_who_holds_nodes_is_looked_at_in_every_pass() -> None:
+    many = [hold(job, since=NOW - 10 * MINUTE) for job in make_kinds("many", 20)]
+    many[19] = hold(many[19], "node-01")
+    for second in range(4):
+        decision = decide(Cluster(TAKEN), MAIN, many, NOW + second * SECOND, FEW)
+        assert decision.explanations["many-19"].message
+        assert not all(told.message for told in decision.explanations.values())
+    free = Cluster((TAKEN[0], make_nodes(2)[1]))
+    told = {one.uid: one.admission for one in decide(free, MAIN, many, NOW, FEW).changes}
+    assert told["many-19"].state is AdmissionState.ADMITTED
+
+
+def test_what_is_looked_for_on_all_nodes_is_bounded() -> None:
+    draft = Draft(Cluster(TAKEN), MAIN, make_kinds("many", 200), NOW, FEW)
+    seat_bound(draft)
+    book(draft)
+    start_all(draft, list_lines(draft))
+    assert len(draft.largest) == 16
+
+
+def test_what_is_owed_to_one_within_a_limit_is_kept_between_his_turns() -> None:
+    """Who runs would grow into it, and be asked to shrink again a second later."""
+    told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+    waits = [make_job(f"w-{i}", 1, 1, cpu=20 + i) for i in range(2)]
+    owed = make_job("w-9", 1, 1, cpu=5, preempts=False)
+    owed = replace(owed, admission=replace(told, reason=Reason.NO_ROOM, unfit_since=NOW))
+    queue, runs = Queue("main", limits={CPU: 10_000}), run_on(make_job("r"), *["node-00"] * 4)
+    looked_at = set()
+    for second in range(2):
+        jobs = [replace(runs, maximum=8), *waits, owed]
+        found = decide(Cluster(make_nodes(1)), [queue], jobs, NOW + second * SECOND, Rules(kinds=1))
+        sizes = {change.uid: change.admission.workers for change in found.changes}
+        assert sizes["r"] == 5
+        looked_at.add("5 CPU" in found.explanations["w-9"].message)
+    assert looked_at == {False, True}
+
+
+def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him() -> None:
+    uids = [str(number) for number in range(9)]
+    asking = [("ns", uid) for uid in uids]
+    both: set[str] = set()
+    for second in range(16):
+        draft = Draft(Cluster(), MAIN, [], NOW + second * SECOND, Rules())
+        kinds = Turns(draft, asking, 3)
+        turns = Turns(draft, asking, 1, kinds)
+        both |= {uid for uid in uids if kinds.has(uid) and turns.has(uid)}
+    assert both == set(uids)
+
+
+def test_nothing_of_a_pass_waits_for_the_collector() -> None:
+    """With thousands of kinds it is some hundred MB, and the next passes come before it does."""
+
+    def count() -> int:
+        return sum(isinstance(one, Draft | Room) for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count()
+        decide(Cluster(TAKEN), MAIN, make_kinds("many", 2), NOW)
+        assert count() == before
+    finally:
+        gc.enable()
