@@ -49,6 +49,8 @@ class Story:
     faults: tuple[tuple[int, str], ...] = ()
     tokens: tuple[str, ...] = ()
     leaders: int = 1
+    are_sidecars_kept: bool = False
+    """What runs beside a launcher or worker outlives it from the start."""
 
 
 async def tell(story: Story) -> SimulatedWorld:
@@ -62,6 +64,7 @@ async def tell(story: Story) -> SimulatedWorld:
     leaders = 1 if is_refused else story.leaders
     async with SimulatedWorld(Schedule(tokens=story.tokens), leaders=leaders) as world:
         world.log.faults += [Strike(number, kind) for number, kind in story.faults]
+        await keep_sidecars(world, int(story.are_sidecars_kept), "")
         world.create(TRAINING_JOBS, build_job(story))
         world.backup = world.cluster.back_up()
         for number, step in enumerate(story.steps):
@@ -169,7 +172,7 @@ async def crash_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
 
 async def keep_sidecars(world: SimulatedWorld, number: int, _: str) -> None:
     """What runs beside a launcher or worker does not end with it from now on; or does again."""
-    if number % 3:
+    if number % 2:
         world.kubelet.outliving.add(SIDECAR)
     else:
         world.kubelet.outliving.discard(SIDECAR)
@@ -288,6 +291,7 @@ HARD_STORIES = st.builds(
         max_size=10,
     ).map(tuple),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+    are_sidecars_kept=st.booleans(),
 )
 
 STORIES = st.builds(
@@ -310,6 +314,7 @@ STORIES = st.builds(
     ).map(tuple),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=200).map(tuple),
     leaders=st.sampled_from([1, 1, 2]),
+    are_sidecars_kept=st.booleans(),
 )
 
 RESTORED_STORIES = st.builds(
@@ -322,5 +327,6 @@ RESTORED_STORIES = st.builds(
         max_size=8,
     ).map(lambda steps: (Step("do_a_few_things", 9), *steps, Step("restore", len(steps)))),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+    are_sidecars_kept=st.booleans(),
 )
 """A life, set back at the end of its steps at least."""
