@@ -17,7 +17,7 @@ demo: $(VENV)/ready ## train, scale while it trains, share a queue, on a cluster
 test: $(VENV)/ready ## everything: check, contract and end-to-end tests on a real cluster; ends with a table
 	@$(PY) tests/run.py
 
-test-oldest: $(VENV)/ready ## contract, one scaling and the admission policies on the oldest Kubernetes that is promised
+test-oldest: $(VENV)/ready ## contract, one scaling and all admission policies on the oldest Kubernetes that is promised
 	@$(PY) tests/run.py --oldest
 
 check: $(VENV)/ready ## style, types, layers and unit tests, without those that are long; within a minute when warm

@@ -302,6 +302,7 @@ class Operator:
             await run_for_ever({**workers, **writers, "sweep": self._sweeper.run})
         finally:
             self._is_leading = False
+            self._queue.clear()  # all jobs come again with the lists of the next term
 
 
 def name_cause(sighting: Sighting) -> str:

@@ -59,6 +59,11 @@ class Lanes(Generic[K]):
                 return self._take_first(lane)
         return None
 
+    def clear(self) -> None:
+        """No key waits, and no lane is known to be slow."""
+        self._waiting.clear()
+        self._slow.clear()
+
     def release(self, key: K) -> None:
         """A key that was taken is worked on no more."""
         lane, now = self._lane(key), self._now()

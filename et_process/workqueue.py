@@ -146,6 +146,16 @@ class WorkQueue(Generic[K]):
             self._make_ready(key, due)
         self._some_ready.set()  # its lane may have had its share
 
+    def clear(self) -> None:
+        """Forget every key, and what was known of it: whoever looks next begins anew.
+
+        Nobody has a key any more.
+        """
+        self._lanes.clear()
+        self._timers.clear()
+        for kept in (self._ready, self._again, self._due, self._failures, self._resting):
+            kept.clear()
+
     async def run(self) -> None:
         """Make delayed keys due when their time has come; never ends."""
         while True:

@@ -205,7 +205,7 @@ POINTS = (
 
 _ON_OLDEST = {
     *("cluster-up", "images", "deploy", "contract-real", "refusals"),
-    *("no-lost-step", "exec-policy", "notices-policy"),
+    *("no-lost-step", "exec-policy", "operator-policy", "scheduler-policy", "notices-policy"),
 }
 OLDEST_POINTS = tuple(replace(point, against=OLDEST) for point in POINTS if point.key in _ON_OLDEST)
 """What `make test-oldest` tries again on the oldest Kubernetes that is promised."""

@@ -6,7 +6,7 @@ None of it keeps the job from its start; it is told once, as it starts, and by `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from et_contract.texts import clean
 from et_kube.resources import Json
@@ -21,7 +21,8 @@ _NEVER_RESTARTED = "pods are never restarted in place: use spec.restartPolicy"
 _MOST = 1024
 """Characters of a sentence."""
 _MOST_TOLD = 16
-"""Sentences of each kind: all are kept with the job, and each field that does nothing is one."""
+"""Sentences of each kind: all are kept with the job, and each field that does nothing is one. Of
+what there is more, one says how much."""
 
 
 def find_misfits(job: Json, spec: JobSpec) -> tuple[Misfit, ...]:
@@ -30,8 +31,13 @@ def find_misfits(job: Json, spec: JobSpec) -> tuple[Misfit, ...]:
     return tuple(
         Misfit(kind, clean(sentence, _MOST))
         for kind, told in found.items()
-        for sentence in islice(told, _MOST_TOLD)
+        for sentence in chain(islice(told, _MOST_TOLD), _count_rest(told))
     )
+
+
+def _count_rest(told: Iterator[str]) -> Iterator[str]:
+    if more := sum(1 for _ in told):
+        yield f"{more} further fields are ignored, too"
 
 
 def _find_ignored(job: Json) -> Iterator[str]:

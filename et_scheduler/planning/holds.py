@@ -47,7 +47,8 @@ class Holds:
         self._is_open = is_open
         self.by_uid: dict[str, Hold] = {}
         self._allowed: dict[tuple[tuple[int, int], str, bool], Mask | None] = {}
-        self._foreign: dict[str, frozenset[str]] = {}
+        self._holders: dict[str, set[str]] = {}
+        """By hostname, the uids of those who hold such a node: one table for all who ask."""
         self.told: dict[str, str] = {}
 
     def reserve(self, standing: Standing, places: Sequence[int]) -> None:
@@ -78,7 +79,7 @@ class Holds:
         """What was found of them is asked for by thousands, and holds until one changes."""
         self.told.clear()
         self._allowed.clear()
-        self._foreign.clear()
+        self._holders.clear()
 
     def list_reserved(self, standing: Standing) -> set[int]:
         """Nodes on which this job's launcher and least workers may not be.
@@ -138,12 +139,12 @@ class Holds:
 
     def select_held(self, standing: Standing, names: Iterable[str]) -> tuple[str, ...]:
         """Of these hostnames those whose nodes somebody else holds."""
-        key = standing.job.uid if standing.job.uid in self.by_uid else ""
-        if key not in self._foreign:
-            others = (hold for uid, hold in self.by_uid.items() if uid != key)
-            places = {place for hold in others for place in hold.places}
-            self._foreign[key] = frozenset(self._room.hostnames[place] for place in places)
-        return tuple(filter(self._foreign[key].__contains__, names))
+        if not self._holders:
+            for uid, hold in self.by_uid.items():
+                for place in hold.places:
+                    self._holders.setdefault(self._room.hostnames[place], set()).add(uid)
+        mine = {standing.job.uid}
+        return tuple(name for name in names if self._holders.get(name, mine) != mine)
 
     def find_told(self, standing: Standing) -> Mask | None:
         """Where the pods of its gang were told to look; None: nobody has said."""

@@ -69,18 +69,18 @@ class _Need:
 
 
 class _Needs:
-    """What those need who hold nodes, or are to hold some: counted once for each."""
+    """What those need who hold nodes, or are to hold some: counted once for all that are alike."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._by_uid: dict[str, _Need] = {}
+        self._by_gang: dict[Gang, _Need] = {}
         self._lacking: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def get(self, standing: Standing) -> _Need:
-        uid = standing.job.uid
-        if uid not in self._by_uid:
-            self._by_uid[uid] = _Need(self._draft.room, get_gang(standing))
-        return self._by_uid[uid]
+        gang = get_gang(standing)
+        if gang not in self._by_gang:
+            self._by_gang[gang] = _Need(self._draft.room, gang)
+        return self._by_gang[gang]
 
     def mark(self, places: Iterable[int]) -> Mask:
         mask = np.zeros(len(self._draft.room.nodes), dtype=np.bool_)

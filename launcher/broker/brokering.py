@@ -128,6 +128,7 @@ class Broker:
         self._graces = Graces(wire)
         self._breaks = Breaks(wire)
         self._notices = Notices(wire, identity)
+        self.hosts.remove(*memory.report.closed)
         for uid in memory.report.closed:  # nothing is started there, also where no agent was asked
             self._close(uid)
         self._kept: Memory | None = None

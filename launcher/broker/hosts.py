@@ -120,13 +120,10 @@ class HostList:
         self.config = config
         self._merge(config.members)
         self._remember(generation=config.generation)
-        for entry in self.memory.listed:
-            # Not even in the config any more: it went while no broker ran.
-            if entry.uid not in self.members:
-                self.remove(entry.uid)
-        for member in self.members.values():
-            if member.state in _OVER:
-                self.remove(member.uid)
+        # Not even in the config any more: it went while no broker ran.
+        forgotten = [entry.uid for entry in self.memory.listed if entry.uid not in self.members]
+        over = [member.uid for member in self.members.values() if member.state in _OVER]
+        self.remove(*forgotten, *over)
         self._release(now)
         self.departures.follow(self.members.values(), now)
         self._note_unlisted(config)
@@ -139,15 +136,16 @@ class HostList:
         elif self._is_held(uid):
             self._remember(ready=self.memory.ready | {uid})
 
-    def remove(self, uid: str) -> None:
-        """Take a member off for good: it is draining, terminating, closed or gone."""
-        if uid in self.departures:
-            return
-        self.departures.unlist(uid)
-        self._welcomed.pop(uid, None)
-        self.joining.pop(uid, None)
-        listed = tuple(entry for entry in self.memory.listed if entry.uid != uid)
-        self._remember(listed=listed, ready=self.memory.ready - {uid})
+    def remove(self, *uids: str) -> None:
+        """Take members off for good: they are draining, terminating, closed or gone."""
+        found = {uid: None for uid in uids if uid not in self.departures}
+        for uid in found:
+            self.departures.unlist(uid)
+            self._welcomed.pop(uid, None)
+            self.joining.pop(uid, None)
+        if found:
+            listed = tuple(entry for entry in self.memory.listed if entry.uid not in found)
+            self._remember(listed=listed, ready=self.memory.ready.difference(found))
 
     def gather(self, now: float) -> None:
         """List those who came, when all are there or the first has waited long enough."""
@@ -199,8 +197,7 @@ class HostList:
         active = [member for member in wanted if member.state is MemberState.ACTIVE]
         gone = {uid for uid, member in self.members.items() if member.state is MemberState.GONE}
         spent = [m.uid for m in active if m.uid in gone or self._is_used_by_another(m)]
-        for uid in spent:
-            self.remove(uid)
+        self.remove(*spent)
         return spent
 
     def refuse(self, uid: str) -> None:

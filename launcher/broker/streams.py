@@ -203,7 +203,7 @@ class Streams:
             self._touch()
 
     def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:
-        """What keeps a worker from us for a minute is told to people, in the words it came with."""
+        """What keeps a worker from us for a minute, or for good, is told in its own words."""
         now = asyncio.get_running_loop().time()
         for error in _flatten(group):
             if isinstance(error, ApiError) and error.status in _HTTP_FORBIDDEN:
@@ -216,7 +216,8 @@ class Streams:
             else:
                 continue
             since = self._troubles[kind].setdefault(member.uid, now)
-            if now - since >= FORBIDDEN_SECONDS:
+            is_for_good = isinstance(error, AgentRefuses) and error.is_fenced
+            if is_for_good or now - since >= FORBIDDEN_SECONDS:
                 self._tell(kind, member, words, now)
 
     def _tell(self, kind: str, member: Member, words: str, now: float) -> None:

@@ -24,6 +24,7 @@ MOST = 5
 LAST_STRUCK = 60
 MOST_TRIES = 200
 """Writes in an hour for all that is refused: each failing kind once a minute, and the like."""
+SIDECAR = "log-shipper"
 BUMP = 10**9
 """What is added to the revision of a snapshot (etcdutl snapshot restore --bump-revision)."""
 MOST_WRITES = 20
@@ -48,6 +49,8 @@ class Story:
     faults: tuple[tuple[int, str], ...] = ()
     tokens: tuple[str, ...] = ()
     leaders: int = 1
+    are_sidecars_kept: bool = False
+    """What runs beside a launcher or worker outlives it from the start."""
 
 
 async def tell(story: Story) -> SimulatedWorld:
@@ -61,8 +64,8 @@ async def tell(story: Story) -> SimulatedWorld:
     leaders = 1 if is_refused else story.leaders
     async with SimulatedWorld(Schedule(tokens=story.tokens), leaders=leaders) as world:
         world.log.faults += [Strike(number, kind) for number, kind in story.faults]
-        job = make_job(workers=story.workers, minReplicas=1, maxReplicas=MOST, **story.spec)
-        world.create(TRAINING_JOBS, job)
+        await keep_sidecars(world, int(story.are_sidecars_kept), "")
+        world.create(TRAINING_JOBS, build_job(story))
         world.backup = world.cluster.back_up()
         for number, step in enumerate(story.steps):
             await ALL_STEPS[step.what](world, step.number, f"s{number}")
@@ -70,6 +73,14 @@ async def tell(story: Story) -> SimulatedWorld:
             await stand_still(world)
         await go_on(world)
         return world
+
+
+def build_job(story: Story) -> dict[str, Any]:
+    """The job, with a container beside each of its own that may outlive that one."""
+    job = make_job(workers=story.workers, minReplicas=1, maxReplicas=MOST, **story.spec)
+    for role in job["spec"]["etReplicaSpecs"].values():
+        role["template"]["spec"]["containers"].append({"name": SIDECAR, "image": "shipper"})
+    return job
 
 
 async def stand_still(world: SimulatedWorld) -> None:
@@ -159,6 +170,14 @@ async def crash_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
         world.kubelet.terminate(workers[number % len(workers)], 1)
 
 
+async def keep_sidecars(world: SimulatedWorld, number: int, _: str) -> None:
+    """What runs beside a launcher or worker does not end with it from now on; or does again."""
+    if number % 2:
+        world.kubelet.outliving.add(SIDECAR)
+    else:
+        world.kubelet.outliving.discard(SIDECAR)
+
+
 async def use_up_a_worker(world: SimulatedWorld, number: int, _: str) -> None:
     hosts = world.broker.find_hosts("train")
     if hosts:
@@ -196,6 +215,11 @@ async def end_the_command(world: SimulatedWorld, number: int, _: str) -> None:
 async def hinder(world: SimulatedWorld, number: int, _: str) -> None:
     """A policy, or a webhook that fails, for one kind and verb."""
     world.hinder(HINDRANCES[number * 7 % len(HINDRANCES)])
+
+
+async def limit_pods(world: SimulatedWorld, number: int, _: str) -> None:
+    """So many pods may be there from now on; who is there already stays."""
+    world.limit(number)
 
 
 async def put_the_clock_wrong(world: SimulatedWorld, number: int, _: str) -> None:
@@ -238,6 +262,7 @@ STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
         delete_a_pod,
         evict_a_pod,
         crash_a_worker,
+        keep_sidecars,
         use_up_a_worker,
         say_that_one_leaves,
         say_that_its_launcher_leaves,
@@ -247,7 +272,7 @@ STEPS: dict[str, Callable[[SimulatedWorld, int, str], Any]] = {
 }
 
 HARD_STEPS = STEPS | {
-    step.__name__: step for step in (hinder, put_the_clock_wrong, add_a_finalizer)
+    step.__name__: step for step in (hinder, limit_pods, put_the_clock_wrong, add_a_finalizer)
 }
 """And what makes it hard for the operator to do its work."""
 
@@ -266,6 +291,7 @@ HARD_STORIES = st.builds(
         max_size=10,
     ).map(tuple),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+    are_sidecars_kept=st.booleans(),
 )
 
 STORIES = st.builds(
@@ -288,6 +314,7 @@ STORIES = st.builds(
     ).map(tuple),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=200).map(tuple),
     leaders=st.sampled_from([1, 1, 2]),
+    are_sidecars_kept=st.booleans(),
 )
 
 RESTORED_STORIES = st.builds(
@@ -300,5 +327,6 @@ RESTORED_STORIES = st.builds(
         max_size=8,
     ).map(lambda steps: (Step("do_a_few_things", 9), *steps, Step("restore", len(steps)))),
     tokens=st.lists(st.sampled_from(TOKENS), max_size=60).map(tuple),
+    are_sidecars_kept=st.booleans(),
 )
 """A life, set back at the end of its steps at least."""

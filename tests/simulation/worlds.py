@@ -14,7 +14,7 @@ from fakes.clients import CallLog
 from fakes.clock import FakeClock, WrongClock
 from fakes.cluster import Backup, FakeCluster
 from fakes.kubelet import FakeKubelet
-from tests.simulation.faults import Crash, Strike
+from tests.simulation.faults import Crash, Quota, Strike
 from tests.simulation.hindrances import FINALIZER, Hindrance
 from tests.simulation.invariants import check_history, is_ended, is_role, watch_over
 from tests.simulation.operators import SimulatedOperator
@@ -154,14 +154,22 @@ class SimulatedWorld:
         """Put something in the operator's way, where it stays."""
         self.log.faults.append(hindrance)
 
+    def limit(self, pods: int) -> None:
+        """Give the namespace a quota, or another one, which ends nobody."""
+        self._leave_out(Quota)
+        self.log.faults.append(Quota(self.cluster, pods))
+
     def make_way(self) -> None:
-        """Take away what is in the operator's way: hindrances, and finalizers of others."""
-        self.log.faults = [f for f in self.log.faults if not isinstance(f, Hindrance)]
+        """Take away what is in the operator's way: hindrances, a quota, finalizers of others."""
+        self._leave_out(Hindrance, Quota)
         for resource in (PODS, SCALE_INS, SCALE_OUTS):
             for found in self.cluster.scan(resource):
                 if FINALIZER in found["metadata"].get("finalizers", ()):
                     body = {"metadata": {"finalizers": None}}
                     self.change(resource, found["metadata"]["name"], body)
+
+    def _leave_out(self, *kinds: type) -> None:
+        self.log.faults = [fault for fault in self.log.faults if not isinstance(fault, kinds)]
 
     # ------------------------------------------------------------ time
     async def act(self, token: str) -> bool:

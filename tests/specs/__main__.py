@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machines import describe_commit
 from et_kube.resources import SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Resource
 from tests.makers import NOWHERE, make_job
 from tests.specs.flooding import Life, Outcome, flood
@@ -77,7 +78,7 @@ async def repeat(seed: str) -> int:
 
 async def run(count: int, seed: str) -> Findings:
     """The whole flood."""
-    load = os.getloadavg()[0]
+    load, commit = os.getloadavg()[0], describe_commit()
     async with connect() as server, open_places(server, NAMESPACES) as places:
         neighbour = Neighbour(server, places.healthy)
         await neighbour.start()
@@ -97,7 +98,7 @@ async def run(count: int, seed: str) -> Findings:
         defects = await read_defects(server, places.since)
     print("\n".join(sum_up(defects)))
     flooded = scaling.result()
-    return Findings(outcomes, before, after, quiet, flooded, len(defects), seed, load)
+    return Findings(outcomes, before, after, quiet, flooded, len(defects), seed, commit, load)
 
 
 class Teller:

@@ -31,6 +31,8 @@ class Findings:
     flooded: list[float]
     defects: int
     seed: str
+    commit: str
+    """Of the checkout, by which the manifests were made."""
     load: float
     """What else the machine did: its load average before the first case."""
 
@@ -103,7 +105,8 @@ def count_verdicts(outcomes: Sequence[Outcome]) -> dict[str, Counter[Verdict]]:
 def build_page(found: Findings) -> str:
     """docs/specs.md."""
     total = len(found.outcomes)
-    whole = "a whole run" if total >= WHOLE else f"a share of {total:,} instead of {WHOLE:,}"
+    whole = "a whole run" if total >= WHOLE else f"a share, not {WHOLE:,} cases"
+    written = sum(len(outcome.steps) for outcome in found.outcomes)
     return "\n".join(
         [
             "# Manifests that nobody should write",
@@ -116,9 +119,13 @@ def build_page(found: Findings) -> str:
             "sentence; *told*, in a condition that names the field; *waits*, with its pods or with",
             "a condition that says for what; *runs*; *ended*, with a reason.",
             "",
-            f"This is {whole}, seed {found.seed}, on {os.cpu_count()} cores whose load average was",
-            f"{found.load:.1f} before. `SPECS` and `SEED` choose another one;",
+            f"This is {whole}: {total:,} cases, {written:,} manifests and edits of them, seed",
+            f"{found.seed}, commit {found.commit}, on {os.cpu_count()} cores whose load average",
+            f"was {found.load:.1f} before. `SPECS` and `SEED` choose another one;",
             "`python -m tests.specs --case SEED/NUMBER` lives one case again.",
+            "",
+            "A decision is what the operator works out; a pass is that and its writes, one after",
+            "the other, which take as long as a flooded API server lets them.",
             "",
             *build_tables(found),
             "",

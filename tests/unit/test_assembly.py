@@ -117,6 +117,24 @@ async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with
         assert rig.count_pods("team") == 3
 
 
+async def test_who_has_led_keeps_no_name_of_a_job() -> None:
+    rig = Rig()
+    rig.cluster.create(TRAINING_JOBS, "team", make_job(activeDeadlineSeconds=60))
+    lease = Ref(LEASES, "et-operator", "et-operator")
+    async with rig.running():
+        await rig.advance(10)
+        assert rig.count_pods("team") == 3
+        for number in range(90):
+            held = {"holderIdentity": "other", "leaseTransitions": number}
+            rig.cluster.patch(lease, {"spec": held})
+            await rig.advance(1)
+        rig.operator.measure()
+        assert rig.metrics.registry.get_sample_value("et_operator_workqueue_depth") == 0
+        rig.cluster.create(TRAINING_JOBS, "other", make_job())
+        await rig.advance(40)
+        assert rig.count_pods("other") == 3, "it leads again, with all jobs that are"
+
+
 async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_row() -> None:
     rig = Rig()
     for name, kinds in {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -178,6 +178,21 @@ def test_the_phase_of_a_scaling_is_its_last_condition(plural: str):
     columns = {c["name"]: c["jsonPath"] for c in version["additionalPrinterColumns"]}
     assert columns["Phase"] == ".status.conditions[-1:].type"
     assert columns["Job"] == ".spec.selector.name"
+
+
+@pytest.mark.parametrize("plural", ["scaleins", "scaleouts"])
+def test_a_scaling_names_a_job_and_no_namespace(plural: str):
+    spec = find_schema(plural, "spec")
+    assert spec["properties"]["selector"]["properties"].keys() == {"name"}
+    assert "namespace" not in {name.lower() for name in find_fields(spec)}
+
+
+def find_fields(schema: Any) -> Iterator[str]:
+    """The names of all fields, at whatever depth."""
+    yield from schema.get("properties", ())
+    for each in (*schema.get("properties", {}).values(), schema.get("items")):
+        if isinstance(each, dict):
+            yield from find_fields(each)
 
 
 @pytest.mark.long

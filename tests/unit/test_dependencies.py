@@ -32,6 +32,16 @@ PROGRAMS_OF_TESTS = {"points", "run"}
 """Files of tests/ that are programs by themselves, and find each other by their own folder."""
 OF_HOSTS = {"_signal", "pyexpat", "torch", "horovod"}
 """What is there where user containers have it: modules of Python, and of the user's image."""
+UNPICKLING = {
+    *("pickle", "_pickle", "shelve", "marshal", "multiprocessing"),
+    *("dill", "cloudpickle", "joblib"),
+}
+"""Modules that make objects, or code, of bytes that somebody sends."""
+READERS = (
+    *("et_contract", "et_kube", "et_operator", "et_process"),
+    *("launcher/broker", "launcher/protocol"),
+)
+"""Of what the operator and a broker are made."""
 
 
 def read_declared(lines: list[str]) -> set[str]:
@@ -57,6 +67,13 @@ def list_foreign(packages: set[str]) -> set[str]:
 def test_the_operator_imports_what_it_declares_and_nothing_else():
     declared = read_declared(PROJECT["project"]["dependencies"])
     assert list_foreign(IN_IMAGE - {"et_scheduler"}) == declared
+
+
+@pytest.mark.long
+def test_nothing_that_the_operator_or_a_broker_reads_is_unpickled():
+    imported = {package: set(find_imports(package)) for package in READERS}
+    assert all(imported.values())
+    assert not [package for package, names in imported.items() if names & UNPICKLING]
 
 
 @pytest.mark.long

@@ -11,8 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from points import POINTS, Point
+from points import OLDEST_POINTS, POINTS, Point
 from run import (
+    ADMITTED,
     PY,
     ROOT,
     STEPS,
@@ -197,3 +198,20 @@ def test_the_line_that_a_script_notes_is_read(tmp_path: Path) -> None:
 
 def test_nothing_noted_is_nothing_read(tmp_path: Path) -> None:
     assert list(read_points(tmp_path / "points.jsonl")) == []
+
+
+def test_each_policy_that_is_shipped_is_tried_on_the_oldest_kubernetes_too() -> None:
+    shipped = [path.parent.name for path in (ROOT / "deploy/components").glob("*/policy.yaml")]
+    keys = {f"{name.removesuffix('-policy')}-policy" for name in shipped}
+    assert len(keys) == 4
+    assert keys <= {point.key for point in OLDEST_POINTS}
+    marked = r'point\("([\w-]+)"\)(?:\n@.*|\n[ \])].*)*\ndef (\w+)'
+    found = [
+        (key, name)
+        for path in (ROOT / "tests/e2e").glob("test_*.py")
+        for key, name in re.findall(marked, path.read_text())
+        if key in keys
+    ]
+    assert {key for key, _ in found} == keys
+    words = ADMITTED.split(" or ")
+    assert not [name for _, name in found if not any(word in name for word in words)]

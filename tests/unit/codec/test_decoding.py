@@ -175,12 +175,15 @@ def test_what_is_ignored_is_named():
     assert "ssh-secret is ignored" in secret
 
 
-def test_of_what_is_ignored_some_is_named():
+def test_of_what_is_ignored_some_is_named_and_the_rest_counted():
     manifest = make_job()
     template = pod(manifest["spec"], "worker")
     more = [{"name": f"c{number}", "restartPolicy": "Always"} for number in range(60)]
     template["containers"] = [*template["containers"], *more]
-    assert len(decode_job(manifest).warnings) == 16
+    warnings = decode_job(manifest).warnings
+    assert len(warnings) == 17
+    assert "containers[16].restartPolicy is ignored" in warnings[15].text
+    assert warnings[16].text == "44 further fields are ignored, too"
 
 
 def test_what_would_start_containers_anew_is_ignored_and_named():

@@ -100,6 +100,23 @@ async def test_no_event_makes_a_key_due_while_the_server_asked_to_wait():
         assert queue.depth == 1  # the wait is over
 
 
+async def test_a_queue_that_is_cleared_knows_of_no_key():
+    clock = FakeClock()
+    async with running(clock) as queue:
+        for key in ("refused", "waits"):
+            queue.add(key)
+        await queue.get()
+        queue.retry("refused", 60 * SECOND)
+        queue.done("refused")
+        queue.add("later", 5 * SECOND)
+        queue.clear()
+        await clock.advance(timedelta(hours=1))
+        assert (queue.depth, queue.delayed) == (0, 0)
+        queue.add("refused")
+        assert await queue.get() == "refused"
+        assert queue.retry("refused") == timedelta(seconds=0.2), "as after its first failure"
+
+
 async def test_a_retry_comes_no_earlier_than_the_server_asked():
     clock = FakeClock()
     async with running(clock) as queue:

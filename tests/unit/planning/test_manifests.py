@@ -228,6 +228,14 @@ def test_the_launchers_command_runs_behind_our_pid_one() -> None:
     assert env_of(container)[names.ENV_LAUNCHER] == "other"
 
 
+def test_the_command_is_passed_as_the_list_that_it_is() -> None:
+    words = ["horovodrun", "sh -c", "echo a; id", "", "$(id)", "*", "'", "a\nb"]
+    template = make_template(command=words[:1], args=words[1:])
+    for pod, verb in ((make_launcher(template), "launch"), (make_worker(template), "agent")):
+        container = pod["spec"]["containers"][0]
+        assert container["command"][4:] == [verb, "--", *words]
+
+
 def test_the_launcher_prefers_nodes_that_nobody_takes_back_unless_its_template_chooses() -> None:
     [preference] = make_launcher()["spec"]["affinity"]["nodeAffinity"].pop(
         "preferredDuringSchedulingIgnoredDuringExecution"

@@ -184,6 +184,45 @@ def test_a_job_none_of_whose_workers_lives_is_given_up_after_ten_in_a_row() -> N
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 24])
+def test_an_image_that_ends_each_worker_is_one_loss_a_time_however_many_there_are(
+    workers: int,
+) -> None:
+    world = ModelWorld(make_job(workers))
+    world.settle()
+    for number in range(10):
+        assert world.condition("Failed") is None, number
+        for name in world.workers:
+            world.end(name, 1, node=f"n{int(name[-1]) % 4}")
+        world.settle()
+        find_wait(world)
+    assert world.reason("Failed") == "WorkersFailing"
+    assert len([event for event in world.events if event.reason == "WorkerLost"]) <= 10
+
+
+@pytest.mark.long
+def test_a_zone_that_is_lost_node_by_node_costs_its_own_places_one_wait_each() -> None:
+    world = start(24, minimum=8)
+    zone, other = [f"a{number}" for number in range(4)], [f"b{number}" for number in range(4)]
+    for number, name in enumerate(world.workers):
+        world.put(name, node=(zone + other)[number % 8])
+    stay = {name for name in world.workers if world.pods[name].node in other}
+    for node in zone:
+        world.nodes[node] = Node(node, is_unreachable=True)
+        for name in list_live(world):
+            if world.pods[name].node == node:
+                world.delete(name)
+        world.settle()
+        assert find_wait(world) == 0, node
+        assert len(list_live(world)) == 24
+        live(world, 5)
+    assert stay <= set(list_live(world))
+    assert not any(world.pods[name].retries for name in list_live(world))
+    assert (world.condition("Failed"), world.condition("WorkersFailing")) == (None, None)
+    assert len([event for event in world.events if event.reason == "WorkerLost"]) == 4
+
+
+@pytest.mark.long
 def test_a_job_of_which_one_worker_lives_is_not() -> None:
     world = start(minimum=1)
     for name in ("job-worker-0", "job-worker-1"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -14,7 +16,10 @@ from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, HOUR, MINUTE, PODS, SECOND
+from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.passing import decide
+from et_scheduler.planning.rooms import Room
+from et_scheduler.planning.standings import Standing
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -261,6 +266,47 @@ def test_what_others_hold_still_is_kept_off() -> None:
     busy = run_on(make_job("busy", 2, 2, queue="other"), "node-00", "node-01")
     told = decide_on(make_nodes(3), [small, busy, gang], QUEUES)
     assert told["small"].placement == Placement("node-02", ("node-02",), ("node-00",))
+
+
+def find_peak(call: Callable[[], object]) -> int:
+    """The most bytes that it has held at once."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.long
+def test_what_many_hold_takes_one_table_for_all_who_ask() -> None:
+    def measure(count: int) -> int:
+        nodes = make_nodes(20 * count)
+        standings = [Standing(make_job(f"job-{i}"), 0) for i in range(count)]
+        holds = Holds(Room(nodes, ()), lambda _: (0, 0), lambda _: False, 0)
+        for i, one in enumerate(standings):
+            holds.hold(one, range(20 * i, 20 * i + 20))
+        names = [node.name for node in nodes]
+        return find_peak(lambda: [len(holds.select_held(one, names)) for one in standings])
+
+    assert measure(80) < 3 * measure(40)
+
+
+@pytest.mark.long
+def test_what_gangs_need_that_hold_nodes_is_counted_once_for_all_that_are_alike() -> None:
+    nodes = tuple(take(node) for node in make_nodes(2000))
+
+    def measure(count: int) -> int:
+        queues = [Queue(f"queue-{i}") for i in range(count)]
+        jobs = [
+            hold(make_job(f"g-{i}", 2, 2, 8, queue=f"queue-{i}"), nodes[i].name)
+            for i in range(count)
+        ]
+        return find_peak(lambda: decide(Cluster(nodes), queues, jobs, NOW))
+
+    measure(2)  # what is done once
+    per_gang = (measure(24) - measure(8)) / 16
+    assert per_gang < 8 * len(nodes), "not one number for each node"
 
 
 def test_what_a_pod_without_a_node_was_told_is_remembered_until_it_has_one() -> None:

@@ -541,6 +541,18 @@ def test_scalings_come_oldest_first_and_both_kinds_together(store: Store, ingest
     assert [s.name for s in store.find_scalings(KEY)] == ["b", "a"]
 
 
+def test_whatever_a_scaling_says_it_is_about_a_job_of_its_own_namespace(
+    store: Store, ingest: Ingest
+) -> None:
+    away = make_scaling("grow", 12)
+    away["metadata"]["namespace"] = "other"
+    away["spec"]["selector"]["namespace"] = "team"
+    away["spec"]["namespace"] = "team"
+
+    assert ingest.upsert(SCALE_OUTS, away) == {JobKey("other", "train")}
+    assert store.find_scalings(KEY) == ()
+
+
 def test_a_list_of_scale_ins_leaves_the_scale_outs(store: Store, ingest: Ingest) -> None:
     ingest.upsert(SCALE_OUTS, make_scaling("grow", 5))
 

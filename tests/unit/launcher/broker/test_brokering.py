@@ -28,6 +28,7 @@ from launcher.broker.facts import EXITS_KEPT
 from launcher.broker.hosts import Verdict
 from launcher.broker.idling import Idleness
 from launcher.broker.memories import Identity, Memory
+from tests.counting import count_steps
 
 ACTIVE, DRAINING, GONE = MemberState.ACTIVE, MemberState.DRAINING, MemberState.GONE
 PID1, SHIM, DISCOVER = 1, 2, 3
@@ -187,6 +188,43 @@ def end_session(rig: BrokerRig, index: int, code: int = 134) -> None:
     session = bytes([index]) * 15 + b"s"
     reason = "signal 6" if code else ""
     rig.hear(index, frames.EXIT, session, code=code, produced=[0, 0], reason=reason)
+
+
+def count_departures(workers: int) -> dict[str, int]:
+    """Steps for what happens while half of so many leave, by what it is."""
+    rig = BrokerRig()
+    rig.configure(dict.fromkeys(range(workers), ACTIVE), replicas=workers)
+    for index in range(workers):
+        rig.broker.take_welcome(f"uid-{index}", NOBODY, rig.now)
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce")
+    for index in range(workers):
+        body = {"host": f"job-worker-{index}", "command": "train", "ranks": 1}
+        spawn = make_frame(frames.SPAWN, (index + 1).to_bytes(16, "big"), **body)
+        rig.broker.take_peer_frame(10 + index, spawn, rig.now)
+    rig.settle()
+    half = dict.fromkeys(range(workers // 2), DRAINING)
+    steps = {"told": count_steps(lambda: rig.configure(half, replicas=workers // 2))}
+    for _ in range(12):
+        rig.read()
+    steps["waits"] = count_steps(rig.settle) + count_steps(rig.broker.due)
+    rig.now += 600
+    steps["asks"] = count_steps(rig.settle)
+    assert len(rig.asked()) == workers // 2
+    for index in range(workers // 2):
+        rig.broker.take_agent_frame(f"uid-{index}", make_frame(frames.CLOSED), rig.now)
+    steps["close"] = count_steps(rig.settle)
+    assert rig.kept is not None
+    steps["begins anew"] = count_steps(lambda: BrokerRig(rig.kept))
+    return steps
+
+
+@pytest.mark.long
+def test_what_it_costs_that_half_of_all_leave_grows_with_their_number():
+    """Discovery waits for 0.3 s, and each thing that happens is settled."""
+    count_departures(2)  # what is done once
+    few, many = count_departures(40), count_departures(80)
+    growths = {what: many[what] / few[what] for what in few}
+    assert max(growths.values()) < 2.2, growths
 
 
 def test_the_command_starts_when_all_replicas_are_listed():

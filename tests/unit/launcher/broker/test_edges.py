@@ -669,11 +669,14 @@ def test_an_agent_that_obeys_another_launcher_is_told_at_once(
             return agent
 
         rig = Rig(refuse)
+        words = {"AgentRefuses": "job-worker-0: epoch 1 belongs to launcher x"}
         await rig.live(5.0)
         assert rig.report.unlisted == unlisted
         assert rig.report.listed == frozenset()
+        assert rig.report.problems == (words if unlisted else {}), "it is replaced soon"
         await rig.live(5.0, make_config(2, MemberState.DRAINING))
         assert rig.report.unlisted == frozenset()
+        assert rig.report.problems == {}
         assert rig.report.closed == closed
 
     run(check())

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,17 @@ def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
     assert ended(peer) == 3
     assert process.communicate(timeout=20)[0] == b"started\n"
     assert process.returncode == 3
+
+
+@pytest.mark.long
+def test_no_word_of_the_command_reaches_a_shell(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    words = ["a b", "", "$HOME", "$(id)", "*", "; id", "'", "x\ny"]
+    code = "import sys; print(ascii(sys.argv[1:]))"
+    process = run_launcher(start, paths, sys.executable, "-c", code, *words)
+    assert ended(launched(broker)) == 0
+    assert process.communicate(timeout=20)[0].decode() == f"{words!r}\n"
 
 
 @pytest.mark.long
