@@ -19,7 +19,7 @@ from et_operator.model.specs import JobSpec, LossRecovery
 from et_operator.model.statuses import JobStatus, Leaving, WorkerState
 from et_operator.model.texts import count
 
-SETTLED = 60.0
+SILENCE = 60.0
 """Seconds without a step, with all hosts back, after which no more is waited for."""
 JOINING = 20.0
 """Seconds after which a host that is listed has joined the others, most often."""
@@ -51,7 +51,7 @@ class Loss:
 
     worker: str
     hosts: int
-    """As many were listed before it went."""
+    """The number of hosts that were listed before the worker went."""
     epoch: int
     training: Training = field(default_factory=Training)
     left: float | None = None
@@ -69,7 +69,7 @@ class Loss:
     roomless: dict[str, float] = field(default_factory=dict)
     """Who in its place had no node, and since when."""
     waited: float = 0.0
-    """So long that one waited for a node with room."""
+    """Seconds for which the worker in its place waited for a node with room."""
     steady: float | None = None
     """Since when it trains as before, as far as was seen: a ring may break again at once."""
     is_announced: bool = False
@@ -126,7 +126,7 @@ class Loss:
         if self.left is None or self.back is None or not self.is_away:
             return False
         training = self.training
-        if now - max(self.back, training.heard) >= SETTLED:
+        if now - max(self.back, training.heard) >= SILENCE:
             return True
         if self.is_announced and self.how is None:
             return False

@@ -145,7 +145,7 @@ class ModelWorld:
         self.runtimes: frozenset[str] = frozenset()
         self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
         self.are_nodes_known = True
-        self.taken: frozenset[str] = frozenset()
+        self.taken_names: frozenset[str] = frozenset()
         self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
         self.refusals: dict[Subject, Any] = {}
@@ -197,7 +197,7 @@ class ModelWorld:
             has_quiet_nodes=any(n.notice is None for n in self.nodes.values()) or not self.nodes,
             hostnames={n.name: n.hostname for n in self.nodes.values() if n.hostname is not None},
             are_nodes_known=self.are_nodes_known,
-            taken=self.taken,
+            taken_names=self.taken_names,
             borrowed=self.borrowed,
             keys_secret=self.made_keys,
             refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),

@@ -17,7 +17,7 @@ nor does its end."""
 JUMP = 5.0
 """So many seconds more than have passed are a clock that was set, or a machine that was resumed."""
 _MOMENT = 1e-6
-"""No view is newer than this, but for one of which a watch is cut."""
+"""Seconds for which a view is complete, at the least: 0 is said only where a watch is cut."""
 
 
 class Coverage:

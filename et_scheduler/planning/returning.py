@@ -53,7 +53,7 @@ def spread(standing: Standing, wait: int) -> int:
 
 
 def spread_most(rules: Rules) -> int:
-    """No job waits for longer than that."""
+    """The longest wait that `spread` gives to any job."""
     return rules.retry_most + rules.retry_most // SPREAD
 
 
