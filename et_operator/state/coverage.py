@@ -21,7 +21,7 @@ _MOMENT = 1e-6
 
 
 class Coverage:
-    """Of each kind, in one namespace or in all (None).
+    """Since when nothing is missing of each kind, in one namespace or in all (None).
 
     Moments are of the clock that only goes on (clock.monotonic): the time of day may jump.
     """

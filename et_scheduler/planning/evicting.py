@@ -50,7 +50,7 @@ def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
 
 
 def rank_for_claim(draft: Draft, claim: Claim) -> Rank:
-    """Who is asked first by it."""
+    """The order in which donors are asked for a claim; None of one that may not be asked."""
 
     def rank(donor: Standing, _: int) -> int | None:
         queue = draft.get_queue(donor)

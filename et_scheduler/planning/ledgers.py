@@ -37,7 +37,7 @@ class Ledger:
         self.clear()
 
     def clear(self) -> None:
-        """Nobody has or asks for anything."""
+        """Begin the books anew: nobody has or asks for anything."""
         self.allocated = {name: np.zeros_like(self.total) for name in self.queues}
         self.least = {name: np.zeros_like(self.total) for name in self.queues}
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}

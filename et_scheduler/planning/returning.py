@@ -40,7 +40,7 @@ def take_back(
 
 
 def count_attempt(draft: Draft, standing: Standing) -> dict[str, int]:
-    """Each that fails doubles the wait for the next."""
+    """Changes of a job's admission for one more attempt in vain: each doubles the wait."""
     rules, attempts = draft.rules, standing.admission.attempts
     wait = min(rules.retry_least << min(attempts, 16), rules.retry_most)
     return {"attempts": attempts + 1, "retry_at": draft.now + spread(standing, wait)}

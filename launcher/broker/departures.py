@@ -283,17 +283,17 @@ class Departures:
         return uid in self._by_uid
 
     def __getitem__(self, uid: str) -> Departure:
-        """To look at."""
+        """The departure of this pod, to look at: `Departures` alone changes it."""
         return self._by_uid[uid]
 
     @property
     def draining(self) -> list[str]:
-        """Who is to be asked, or was."""
+        """Uids of the pods whose agents are to be asked to close, or were."""
         return [u for u, each in self._by_uid.items() if each.stage in (DRAINING, ASKED)]
 
     @property
     def left(self) -> list[str]:
-        """Who is known to have left."""
+        """Uids of the pods that are known to have left."""
         return [uid for uid, each in self._by_uid.items() if each.stage == LEFT]
 
     @property

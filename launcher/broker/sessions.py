@@ -289,7 +289,7 @@ class Session:
 
 
 def count_ranks(sessions: Iterable[Session]) -> Counter[str]:
-    """By uid of the pods that have any."""
+    """How many ranks these sessions are, by the uid of their pod."""
     ranks: Counter[str] = Counter()
     for session in sessions:
         if session.ranks:

@@ -126,7 +126,7 @@ class Streams:
         self._changed.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Keep a stream to each pod to which one is wanted, for ever."""
         tasks: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:

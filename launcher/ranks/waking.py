@@ -385,7 +385,7 @@ def is_able() -> bool:
 
 
 def find_threads() -> "Set[int]":
-    """Of this process, those of Python and all others."""
+    """The ids of all threads of this process, those of Python and others."""
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
