@@ -348,7 +348,7 @@ class Relay:
             self._forget(session)
 
     def _follow_unclaimed(self, key: bytes, uid: str) -> Session | None:
-        """Follow a session that an agent names and that no shim has claimed yet, if there is room."""
+        """Follow a session that an agent names and no shim has claimed yet, if there is room."""
         if self._is_full:
             return None
         session = self._make(key, uid=uid)
