@@ -150,8 +150,8 @@ class LastLoss:
     worker: str = ""
     at: datetime | None = None
     training: Training = field(default_factory=Training)
-    is_settled: bool = False
-    """All that it cost was told."""
+    is_complete: bool = False
+    """The log has told all that the loss cost."""
     _before: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def take(self, at: datetime, text: str) -> None:
@@ -160,11 +160,11 @@ class LastLoss:
         if found is not None and found[1] != self.worker:  # each of its ranks is told of
             self._begin(found[1], at)
         self._before.append((at, text))
-        if self.at is None or self.is_settled:
+        if self.at is None or self.is_complete:
             return
         self.training.take(at, text, 0.0)
         span = at - self.at
-        self.is_settled = span >= (FOLLOWED if self._has_gone_on else LONGEST)
+        self.is_complete = span >= (FOLLOWED if self._has_gone_on else LONGEST)
 
     def describe(self) -> str:
         """Who was lost, and what that cost; "" where no step is known that is new since then."""
@@ -179,7 +179,7 @@ class LastLoss:
         return len(training.moments) > (training.loss or 0) and training.is_ahead
 
     def _begin(self, worker: str, at: datetime) -> None:
-        self.worker, self.at, self.is_settled = worker, at, False
+        self.worker, self.at, self.is_complete = worker, at, False
         self.training = Training()
         for line in self._before:
             self.training.take(*line, 0.0)

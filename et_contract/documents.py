@@ -29,7 +29,7 @@ WORKERS_IDLE = "WorkersIdle"
 NO_RING = "NoRing"
 """Key of a report's `problems`: ranks of the user's command run, and form no ring."""
 RING_NOT_BROKEN = "RingNotBroken"
-"""Key of a report's `problems`: a worker was lost, and nothing of ours is in the ranks of the others."""
+"""Key of a report's `problems`: a worker was lost, and other ranks have nothing of ours."""
 POD_GONE = "the worker's pod is gone"
 """What those that stand for processes there are told, and say to the launcher's log after `edl: `
 and its name."""
