@@ -16,6 +16,7 @@ USERS = (
 )
 """Folders of who is no test. The stand-ins in `fakes` are for tests, and use nothing for others."""
 KEPT = {
+    "PROGRAM": "is held while benchmarks weigh the process",
     "TRUST": "is held while benchmarks weigh the process",
     "connection_lost": "asyncio calls it",
     "connection_made": "asyncio calls it",
