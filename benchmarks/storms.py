@@ -25,7 +25,7 @@ from benchmarks.queues import have_queue
 WORKERS = 8
 PODS = WORKERS + 1
 """Of one job: its workers and the launcher."""
-SETTLING_SECONDS = 8.0
+LATE_SECONDS = 8.0
 """After the last pod runs: numbers in a status may come 5 s late, Events too."""
 IDLE_SECONDS = 20.0
 LONGEST = 900.0
@@ -57,7 +57,7 @@ async def run_storm(bench: Bench, jobs: int, *, is_queued: bool = False) -> Stor
         passes, cpu = await count_passes(site, operator), read_cpu(site, operator)
         seconds = await make_all(site, build_path("trainingjobs", namespace), manifests)
         used = {name: now - cpu[name] for name, now in read_cpu(site, operator).items()}
-        await asyncio.sleep(SETTLING_SECONDS)
+        await asyncio.sleep(LATE_SECONDS)
         after = await count_passes(site, operator)
         is_first = not is_queued and jobs not in bench.storms
         idle_cpu, idle_passes = await watch_idle(site, operator) if is_first else (0.0, 0)

@@ -96,12 +96,6 @@ def list_files(log: Path) -> list[Path]:
     return [*sorted(log.parent.glob(f"{log.stem}-*{log.suffix}")), log]
 
 
-def mark_end(log: Path) -> Mark:
-    """Where the log ends now."""
-    status = log.stat()
-    return Mark(status.st_ino, status.st_size)
-
-
 def read_lines(log: Path, start: Mark | None = None) -> Iterator[bytes]:
     """Every whole line from `start` on, oldest first; files are never held whole."""
     with ExitStack() as stack:

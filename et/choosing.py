@@ -17,7 +17,7 @@ from et_contract.pods import Role
 from et_kube.times import format_time
 from et_operator.model.conditions import find_condition
 from et_operator.model.jobs import TrainingJob
-from et_operator.model.listings import SETTLED
+from et_operator.model.listings import SYNCED_AFTER
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.model.statuses import WorkerState
@@ -95,13 +95,13 @@ def check_state_stays(job: TrainingJob, worker: Pod, now: datetime) -> None:
     moments = {index: one.since for one in job.status.listings for index in one.indexes}
     first = min(moments.values(), default=now)
     rest = {index: since for index, since in moments.items() if index != worker.index}
-    settled = [since for since in moments.values() if now - since >= SETTLED]
-    holders = [since for since in rest.values() if since in settled or since == first]
+    synced = [since for since in moments.values() if now - since >= SYNCED_AFTER]
+    holders = [since for since in rest.values() if since in synced or since == first]
     if holders or not rest:
         return
-    ready = min(rest.values()) + SETTLED
+    ready = min(rest.values()) + SYNCED_AFTER
     raise EtError(
         f"{worker.name} alone surely has the training's state: the others are hosts for less than "
-        f"{SETTLED.total_seconds():.0f} s, and without it the command would end; name "
+        f"{SYNCED_AFTER.total_seconds():.0f} s, and without it the command would end; name "
         f"another with --worker, or try again after {format_time(ready)}"
     )

@@ -59,7 +59,7 @@ class Account:
 
 
 async def read_account(cluster: Cluster, name: str) -> Account:
-    """Read all of it."""
+    """The account of the job `name`; EtError where there is none."""
     stored = await read_job(cluster, name)
     job = decode_job(stored)
     scalings = await read_scalings(cluster, job)
@@ -94,7 +94,7 @@ async def read_loss(cluster: Cluster, job: TrainingJob, pods: list[Pod]) -> str:
 
 
 async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:
-    """Show it."""
+    """`et describe`: print the account of the job `name`, or give it to programs as JSON."""
     account = await read_account(cluster, name)
     if as_json:
         screen.show_json(encode_account(account))

@@ -19,7 +19,7 @@ from et_operator.model.specs import JobSpec, LossRecovery
 from et_operator.model.statuses import JobStatus, Leaving, WorkerState
 from et_operator.model.texts import count
 
-SETTLED = 60.0
+SILENCE = 60.0
 """Seconds without a step, with all hosts back, after which no more is waited for."""
 JOINING = 20.0
 """Seconds after which a host that is listed has joined the others, most often."""
@@ -51,7 +51,7 @@ class Loss:
 
     worker: str
     hosts: int
-    """As many were listed before it went."""
+    """The number of hosts that were listed before the worker went."""
     epoch: int
     training: Training = field(default_factory=Training)
     left: float | None = None
@@ -69,7 +69,7 @@ class Loss:
     roomless: dict[str, float] = field(default_factory=dict)
     """Who in its place had no node, and since when."""
     waited: float = 0.0
-    """So long that one waited for a node with room."""
+    """Seconds for which the worker in its place waited for a node with room."""
     steady: float | None = None
     """Since when it trains as before, as far as was seen: a ring may break again at once."""
     is_announced: bool = False
@@ -126,7 +126,7 @@ class Loss:
         if self.left is None or self.back is None or not self.is_away:
             return False
         training = self.training
-        if now - max(self.back, training.heard) >= SETTLED:
+        if now - max(self.back, training.heard) >= SILENCE:
             return True
         if self.is_announced and self.how is None:
             return False
@@ -150,8 +150,8 @@ class LastLoss:
     worker: str = ""
     at: datetime | None = None
     training: Training = field(default_factory=Training)
-    is_settled: bool = False
-    """All that it cost was told."""
+    is_complete: bool = False
+    """The log has told all that the loss cost."""
     _before: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def take(self, at: datetime, text: str) -> None:
@@ -160,11 +160,11 @@ class LastLoss:
         if found is not None and found[1] != self.worker:  # each of its ranks is told of
             self._begin(found[1], at)
         self._before.append((at, text))
-        if self.at is None or self.is_settled:
+        if self.at is None or self.is_complete:
             return
         self.training.take(at, text, 0.0)
         span = at - self.at
-        self.is_settled = span >= (FOLLOWED if self._has_gone_on else LONGEST)
+        self.is_complete = span >= (FOLLOWED if self._has_gone_on else LONGEST)
 
     def describe(self) -> str:
         """Who was lost, and what that cost; "" where no step is known that is new since then."""
@@ -179,7 +179,7 @@ class LastLoss:
         return len(training.moments) > (training.loss or 0) and training.is_ahead
 
     def _begin(self, worker: str, at: datetime) -> None:
-        self.worker, self.at, self.is_settled = worker, at, False
+        self.worker, self.at, self.is_complete = worker, at, False
         self.training = Training()
         for line in self._before:
             self.training.take(*line, 0.0)

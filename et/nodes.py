@@ -47,7 +47,7 @@ async def say_leaving(cluster: Cluster, screen: Screen, node: str, wish: Departu
 
 
 async def say_staying(cluster: Cluster, screen: Screen, node: str) -> None:
-    """Take that back."""
+    """Take back what was said of the node's end: it stays."""
     await _tell(cluster, screen, node, {LEAVING_AT: None, LEAVING_REASON: None}, "stays")
 
 

@@ -49,7 +49,7 @@ class Training:
     heard: float = 0.0
     """By our clock, when it last told of one."""
     loss: int | None = None
-    """So many of `moments` were before it."""
+    """How many of `moments` were before the loss; None until there was one."""
     size_before: int | None = None
     _last: tuple[str, int | None] = ("", None)
     _limit: float = 0.0

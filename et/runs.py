@@ -48,7 +48,7 @@ class Run:
 
     @property
     def objects(self) -> Objects:
-        """Both, as they would be sent but for the owner, which is not known yet."""
+        """The job and its files as they would be sent, but for the files' owner: not known yet."""
         return [(TRAINING_JOBS, self.job), (CONFIG_MAPS, self.files)]
 
 
@@ -147,14 +147,14 @@ async def _make_room(
     remains = Pods(cluster, name)
     job = decode_job(former) if former is not None else None
     if former is not None and job is not None and job.deletion_requested is None:
-        await remains.are_settled()  # or nobody is asked
+        await remains.are_staying()  # or nobody is asked
         loss = await describe_loss(cluster, job)
         screen.hint(f"in the way, of {find_script(former)}: {loss}")
         if not is_sure and not screen.ask("Delete it for the new one?"):
             raise EtError("nothing was deleted, and nothing made: choose another --name")
     with screen.telling(f"the new {name} is not made: type this again"):
         if job is not None:
-            await _wait(cluster, remains, remains.are_settled, limit)  # or its logs go in vain
+            await _wait(cluster, remains, remains.are_staying, limit)  # or its logs go in vain
             await delete_job(cluster, job)
         await _wait(cluster, remains, remains.are_gone, limit)
         if job is not None:
@@ -191,7 +191,7 @@ class Pods:
         self.found = await read_pods_called(self.cluster, self.name)
         return not self.found
 
-    async def are_settled(self) -> bool:
+    async def are_staying(self) -> bool:
         """Whether none is on its way out; EtError of one that should have gone by now."""
         await self.are_gone()
         self.found = [pod for pod in self.found if pod.is_deleting]

@@ -86,12 +86,6 @@ def parse_rank(line: str) -> str:
     return found[1] if found is not None else ""
 
 
-def parse_steps(text: str) -> list[Step]:
-    """All steps of a log, in order."""
-    found = (parse_step(line) for line in text.splitlines())
-    return [step for step in found if step is not None]
-
-
 def list_sizes(steps: Iterable[Step]) -> list[int]:
     """World sizes in the order in which the training saw them, repetitions dropped."""
     sizes: list[int] = []

@@ -1,7 +1,7 @@
-"""`spec.suspend`, of this very job.
+"""Suspends a job, and lets it go on: `et restart` and `et run` write `spec.suspend` here alone.
 
-`et restart` and `et run` write it here and nowhere else, pinned to the uid of the job that was
-read. When a suspended job has stopped is not known here.
+Each write is pinned to the uid of the job that was read: another job of its name stays as it is.
+When a suspended job has stopped is not known here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LASTING = timedelta(minutes=1)
 
 
 async def suspend(cluster: Cluster, stored: Json) -> Json:
-    """End its pods; the job as stored."""
+    """Suspend the job, so that the operator ends its pods; the job as it is stored then."""
     return await _patch(cluster, stored, is_wanted=True)
 
 

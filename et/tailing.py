@@ -187,13 +187,16 @@ class Tail:
                 for pod in pods:
                     if pod.uid not in tasks:
                         tasks[pod.uid] = group.create_task(self._follow(self._open(pod)))
-                self._let_go(tasks, frozenset(pod.uid for pod in pods))
+                self._end_silent(tasks, frozenset(pod.uid for pod in pods))
                 if self.has_ended and all(task.done() for task in tasks.values()):
                     return
                 await self.cluster.clock.sleep(LOOK)
 
-    def _let_go(self, tasks: Mapping[str, asyncio.Task[None]], there: frozenset[str]) -> None:
-        """End the streams of removed pods that say nothing: a kubelet may keep one open."""
+    def _end_silent(self, tasks: Mapping[str, asyncio.Task[None]], there: frozenset[str]) -> None:
+        """End the streams of removed pods whose logs have brought nothing since the last look.
+
+        A kubelet may keep such a stream open.
+        """
         places = {uid: self.logs[uid].place for uid in tasks if uid not in there}
         for uid, place in places.items():
             if self.left.get(uid) == place:

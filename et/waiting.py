@@ -16,7 +16,7 @@ from et_kube.retrying import TRANSIENT, ask_again
 LOOK = timedelta(seconds=1)
 
 Look = Callable[[], Awaitable[bool]]
-"""Whether it is so."""
+"""Asks once whether what is waited for is so."""
 
 
 async def wait_until(clock: Clock, look: Look, limit: timedelta) -> None:

@@ -127,7 +127,7 @@ class Watcher:
 
     def _print(self) -> None:
         view, clock = self.view, self.cluster.clock
-        told = [view.loss.describe()] if view.loss.is_settled else []
+        told = [view.loss.describe()] if view.loss.is_complete else []
         for line in (*list_scalings(view, clock.now(), is_over=True), *told):
             if line and line not in self.said:
                 self.said.add(line)

@@ -53,7 +53,7 @@ Fact = tuple[str, str]
 
 
 async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:
-    """Show it."""
+    """`et why`: print what keeps a job waiting, or why it has what it has."""
     stored = await read_job(cluster, name)
     job, admission = decode_job(stored), read_admission(stored)
     line = await _read_line(cluster, find_queue(job, admission))

@@ -318,7 +318,7 @@ class _Reading:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.calls: List[Tuple[Launcher, Sequence[str]]] = []
-        """With the words behind it."""
+        """The launchers that the command starts, each with the words behind its name."""
         self._rest = _MAX_READ
         self._budget = scripts.Budget(_MAX_PIECES)
         self._commands = scripts.Budget(_MAX_COMMANDS)

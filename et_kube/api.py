@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from et_kube.resources import Json, Ref, Resource
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 

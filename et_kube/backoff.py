@@ -1,4 +1,4 @@
-"""How long to wait after a failure.
+"""Backoff: how long to wait after the first failure, the second, and so on.
 
 Pure: who waits and counts failures is the caller, and the dice (`chance`) are his too.
 """

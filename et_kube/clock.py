@@ -1,4 +1,4 @@
-"""Where the time comes from.
+"""The clock: the time of day, monotonic seconds, and sleep, for whoever decides by them.
 
 Who decides by the time is handed a Clock, so that tests hand in their own. What only measures a
 request reads the event loop's; what runs in job pods (launcher) reads its machine's.

@@ -62,26 +62,6 @@ def is_name(text: str) -> bool:
     return text not in _STEPS and "/" not in text and "%" not in text
 
 
-ALL = (
-    TRAINING_JOBS,
-    SCALE_INS,
-    SCALE_OUTS,
-    TRAINING_QUEUES,
-    PODS,
-    CONFIG_MAPS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    NODES,
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    ROLES,
-    ROLE_BINDINGS,
-    NETWORK_POLICIES,
-    LEASES,
-    EVENTS,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Ref:
     """One object by name. `namespace` is "" for kinds without one."""

@@ -159,7 +159,7 @@ class Reflector:
 
     @property
     def name(self) -> str:
-        """For logs."""
+        """How logs call this watch: which objects of which namespace."""
         return f"{self._resource.plural} in {self._namespace or 'all namespaces'}"
 
     def relist(self) -> None:

@@ -52,13 +52,13 @@ class Spell:
         self.failures = 0
 
     def note(self, error: Exception) -> None:
-        """Once more."""
+        """The trouble has come once more; the first time of a spell is logged."""
         self.failures += 1
         if self.failures == 1:
             log.warning(self._what, reason=str(error))
 
     def end(self) -> None:
-        """It went well."""
+        """What is tried has worked: a spell, if there was one, is over and logged so."""
         if self.failures:
             log.info("over", what=self._what, failures=self.failures)
         self.failures = 0

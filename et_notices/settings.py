@@ -13,7 +13,7 @@ class Settings:
     """Flags before environment."""
 
     node: str
-    """Its own node."""
+    """The Node that et-notices runs on, and tells of."""
     cloud: str = ""
     """A name in choosing.CLOUDS; empty: by the node's providerID."""
     metadata_url: str = ""

@@ -18,8 +18,6 @@ from et_operator.settings import Queueing, Settings
 from et_process.flags import read_between, read_one_of
 from et_process.settings import add_process_flags, read_process_settings
 
-EXIT_USAGE = 2
-
 
 def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     """Every flag has an environment variable of the same name in capitals."""

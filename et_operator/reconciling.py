@@ -138,7 +138,7 @@ class Reconciler:
             self._queue.retry(key, cause=STALE)
             return STALE, None
         outcome, again = await self._carry_out(key, snapshot.job, result)
-        if self._store.answers.find(key, snapshot.job.uid).taken:
+        if self._store.answers.find(key, snapshot.job.uid).taken_names:
             again = find_shortest(again, TAKEN_FOR)
         return outcome, again
 

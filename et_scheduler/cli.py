@@ -82,11 +82,7 @@ def build_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 
 def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     """Settings from flags before environment; SystemExit(2) with a sentence for bad ones."""
-    return build_settings(build_parser(environ).parse_args(argv), environ)
-
-
-def build_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
-    """Settings from flags that were parsed."""
+    args = build_parser(environ).parse_args(argv)
     return Settings(
         is_observing=args.observe,
         pool_label=args.pool_label,
@@ -108,13 +104,14 @@ def _check_headroom(text: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM; 0 after an orderly stop, 1 with the reason otherwise."""
-    args = build_parser(os.environ).parse_args(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    replayed = build_parser(os.environ).parse_args(words).replay
     try:
-        if args.replay:
-            with Path(args.replay).open(encoding="utf-8") as lines:
+        if replayed:
+            with Path(replayed).open(encoding="utf-8") as lines:
                 replay(lines)
         else:
-            asyncio.run(run(build_settings(args, os.environ)))
+            asyncio.run(run(read_settings(words, os.environ)))
     except (KubeError, OSError, ValueError) as error:
         sys.stderr.write(f"et-scheduler: {error}\n")
         return 1

@@ -26,12 +26,12 @@ from launcher.broker.memories import Identity
 
 
 async def authorize() -> Mapping[str, str]:
-    """Nobody asks who calls."""
+    """The headers that say who calls: none, for the API server here asks nobody."""
     return {}
 
 
 async def run(folder: Path, url: str, identity: Identity) -> None:
-    """Until SIGTERM."""
+    """A broker with its files in `folder`, which calls the API server at `url` until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     places = Paths(folder / "broker.sock", folder / "hosts", folder / "state")

@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from et_kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from et_kube import resources
+from et_kube.api import APPLY_PATCH, MERGE_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
-from et_kube.resources import ALL, PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
+from et_kube.resources import PODS, SERVICE_ACCOUNTS, Json, Ref, Resource
 from fakes import kinds, ownership
-from fakes.documents import copy_json, copy_stored, json_patch, merge_patch
+from fakes.documents import copy_json, copy_stored, merge_patch
 from fakes.histories import Change, History
 from fakes.ownership import Birth, Manager, Owners
 from fakes.selectors import parse_field_selector, parse_label_selector
@@ -36,7 +37,7 @@ _MAX_BEGINNING = 58
 FOREGROUND = "foregroundDeletion"
 SOMEBODY = "somebody"
 """The field manager of who does not say which he is."""
-_KINDS = {(resource.api_version, resource.kind): resource for resource in ALL}
+_KINDS = {(r.api_version, r.kind): r for r in vars(resources).values() if isinstance(r, Resource)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,8 +417,6 @@ class FakeCluster:
     def _change(self, old: Document, body: Any, content_type: str) -> Document:
         if content_type == MERGE_PATCH:
             return merge_patch(copy_stored(old), body)  # type: ignore[no-any-return]
-        if content_type == JSON_PATCH:
-            return json_patch(old, body)  # type: ignore[no-any-return]
         raise Refused(415, "UnsupportedMediaType", f"{content_type} is not supported here")
 
     def _check_identity(

@@ -1,6 +1,6 @@
-"""JSON objects as the API server treats them: copies, merge patches, JSON patches.
+"""JSON objects as the API server treats them: copies and merge patches.
 
-Pure, but for Refused where a server would refuse. Nothing that is given is changed, and what
+Pure. Nothing that is given is changed, and what
 `copy_` gives nobody else holds.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 import marshal
 from collections.abc import Mapping
 from typing import Any
-
-from et_kube.errors import Refused
 
 SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -47,50 +45,3 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             result[key] = merge_patch(result.get(key), value)
     return result
-
-
-def json_patch(target: Any, operations: list[Any]) -> Any:
-    """RFC 6902 without move and copy; raises Refused as the server does (422)."""
-    document = copy_json(target)
-    for operation in operations:
-        document = _apply_operation(document, operation)
-    return document
-
-
-def _apply_operation(document: Any, operation: Mapping[str, Any]) -> Any:
-    parts = [p.replace("~1", "/").replace("~0", "~") for p in operation["path"].split("/")[1:]]
-    if not parts:
-        raise Refused(422, "Invalid", "a patch of the whole document is not supported here")
-    parent = document
-    for part in parts[:-1]:
-        parent = _step(parent, part)
-    key = parts[-1]
-    match operation["op"]:
-        case "test":
-            if _step(parent, key) != operation["value"]:
-                raise Refused(422, "Invalid", f"testing path {operation['path']} failed")
-        case "add":
-            _add(parent, key, copy_json(operation["value"]))
-        case "replace":
-            _step(parent, key)
-            parent[int(key) if isinstance(parent, list) else key] = copy_json(operation["value"])
-        case "remove":
-            _step(parent, key)
-            del parent[int(key) if isinstance(parent, list) else key]
-        case other:
-            raise Refused(400, "BadRequest", f"unexpected kind of operation: {other}")
-    return document
-
-
-def _step(parent: Any, key: str) -> Any:
-    try:
-        return parent[int(key)] if isinstance(parent, list) else parent[key]
-    except (KeyError, IndexError, ValueError, TypeError) as error:
-        raise Refused(422, "Invalid", f"the path {key} does not exist") from error
-
-
-def _add(parent: Any, key: str, value: Any) -> None:
-    if isinstance(parent, list):
-        parent.insert(len(parent) if key == "-" else int(key), value)
-    else:
-        parent[key] = value

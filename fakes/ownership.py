@@ -58,7 +58,7 @@ class Birth:
     document: Json
 
     def list_owners(self, schema: Schema) -> Owners:
-        """That, field by field."""
+        """The owners of the object's fields: of each the one who has made it."""
         return note_update({}, self.maker, {}, self.document, schema)
 
 

@@ -110,7 +110,11 @@ def link_ranks() -> None:
 
 
 def run(role: str, command: "list[str]") -> int:
-    """Be that; the exit code."""
+    """Run the program that the pod has for this role, until it ends; its exit code.
+
+    `main` calls it once everything is in LIB_DIR: a worker's container with the role `agent`, the
+    launcher's with `launch`, and a torchrun that the launcher starts in a worker with `torchrun`.
+    """
     if role == "torchrun":
         from launcher.shim import torchrun
 

@@ -307,9 +307,9 @@ def fuzz_broker(fuzzer: Fuzzer) -> None:
                 broker.take_agent_frame("u-0", frame, float(now))
             else:
                 broker.take_peer_frame(fuzzer.dice.randint(1, 2), frame, float(now))
-        broker.settle(float(now))
+        broker.conclude(float(now))
     broker.lose_peer(1, 9.0)
-    broker.settle(200.0)
+    broker.conclude(200.0)
 
 
 Targets = tuple[tuple[Callable[[Fuzzer], None], int], ...]

@@ -145,7 +145,7 @@ class ModelWorld:
         self.runtimes: frozenset[str] = frozenset()
         self.nodes: dict[str, Node] = {"n1": Node("n1"), "n2": Node("n2")}
         self.are_nodes_known = True
-        self.taken: frozenset[str] = frozenset()
+        self.taken_names: frozenset[str] = frozenset()
         self.borrowed: frozenset[str] = frozenset()
         self.refusal: Any = None
         self.refusals: dict[Subject, Any] = {}
@@ -163,6 +163,8 @@ class ModelWorld:
         """How far the clock goes on with each pass of `settle`: nothing may follow it."""
         self.on_write: Callable[[str], None] = lambda _: None
         self._version = 1
+        self._at_rest: tuple[Snapshot, datetime] | None = None
+        """What the last pass of `settle` was given: by it there was nothing to do."""
 
     # ------------------------------------------------------------ planning
     @property
@@ -190,14 +192,14 @@ class ModelWorld:
             bindings={c: self.bound for c in (self.children.get("RoleBinding"),) if c},
             network_policy=self.children.get("NetworkPolicy"),
             runtimes=self.runtimes,
-            nodes=self.nodes,
+            nodes=dict(self.nodes),
             firm_nodes=self._select_said(NoticeKind.FIRM),
             soft_nodes=self._select_said(NoticeKind.SOFT),
             said_ends={n.name: n.last_end for n in self.nodes.values() if n.last_end is not None},
             has_quiet_nodes=any(n.notice is None for n in self.nodes.values()) or not self.nodes,
             hostnames={n.name: n.hostname for n in self.nodes.values() if n.hostname is not None},
             are_nodes_known=self.are_nodes_known,
-            taken=self.taken,
+            taken_names=self.taken_names,
             borrowed=self.borrowed,
             keys_secret=self.made_keys,
             refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),
@@ -210,20 +212,28 @@ class ModelWorld:
         return frozenset(n.name for n in found if n.notice is not None and n.notice.kind is kind)
 
     def step(self) -> Plan:
-        """One pass: plan, check, apply."""
+        """One pass: plan, check, apply. What is wanted at all is wanted again, when asked again."""
         snapshot = self.snapshot()
         result = plan(snapshot, self.now)
-        assert plan(snapshot, self.now) == result
+        if result.status is not None or result.actions:
+            assert plan(snapshot, self.now) == result
         self._check(snapshot, result)
         self.apply(result)
         return result
 
     def settle(self) -> None:
-        """Passes until one has nothing to write."""
+        """Passes until one has nothing to write.
+
+        What a pass was given already would have it do the same: it is not asked again.
+        """
         for _ in range(MAX_PASSES):
+            given = self.snapshot(), self.now
+            if given == self._at_rest:
+                return
             result = self.step()
             self.requeue_after = result.requeue_after
             if result.status is None and not result.actions:
+                self._at_rest = given if not result.events else None
                 return
             if self.job_is_gone:
                 return

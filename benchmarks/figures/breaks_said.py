@@ -77,10 +77,10 @@ async def scale(job: Training, number: int, found: Scalings, dice: random.Random
     resized = replace(job, ranks=wanted)
     await resized.wait_until_steady(scaled)
 
-    async def is_settled() -> bool:
+    async def is_stable() -> bool:
         return len(await job.list_workers()) == wanted
 
-    await wait_for(is_settled, f"{job.name} has {wanted} workers", seconds=PATIENCE)
+    await wait_for(is_stable, f"{job.name} has {wanted} workers", seconds=PATIENCE)
     found.seconds.append(find_seconds(await job.read_steps(), scaled, wanted))
     if others := find_others(before, await job.list_workers()):
         found.otherwise.append(f"scaling {number}: {', '.join(sorted(others))}")

@@ -50,7 +50,7 @@ class Azure:
         self._patience = AWAKENING
 
     def ask(self) -> Asking:
-        """Its name is asked for once."""
+        """A round: the machine's name, until it is known, then the events that name it."""
         if not self._name:
             answer = yield Question(NAME, headers=HEADERS)
             self._name = read_text(answer, "name") or ""
@@ -63,7 +63,7 @@ class Azure:
 
 
 def read_events(answer: Answer, name: str) -> tuple[Notice, ...]:
-    """Those of the list that end what runs on the machine of this name."""
+    """Notices of the events that end what runs on the machine `name`; raises Unclear."""
     text = read_text(answer, "scheduledevents")
     try:
         told = parse_json(text or "{}", MAX_BODY)

@@ -137,7 +137,7 @@ class Executor:
         return [answer, *([Failure(write, dropped)] if dropped else [])]
 
     def _tell_refused_status(self, job: TrainingJob, execution: Execution) -> None:
-        """There is no condition to say so."""
+        """Record Events on a job whose status the server refuses: no condition can say it then."""
         for failure in execution.refusals:
             if failure.is_of_status:
                 what = f"the status of TrainingJob {job.key.name}"
@@ -239,7 +239,11 @@ def split_batches(actions: Iterable[Action]) -> Iterator[tuple[Action, ...]]:
 
 
 def get_batch_kind(action: Action) -> tuple[type[Action], bool] | None:
-    """What it may run beside: its like, of pods or of what they need."""
+    """Actions that follow each other and have the same key here are run at once, as one batch.
+
+    There is a key for creations of pods, one for those of what pods need, and one for deletions of
+    pods; None is for all other actions, each of which is run alone.
+    """
     is_about_pod = action.ref.resource == PODS
     if isinstance(action, Create) or (isinstance(action, Delete) and is_about_pod):
         return type(action), is_about_pod

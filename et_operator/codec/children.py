@@ -55,7 +55,7 @@ _CONFIG = frozenset({names.CONFIG_KEY, names.HOSTFILE_KEY, names.SCRIPT_KEY})
 
 
 def decode_child(obj: Json) -> Child:
-    """Who it is, and whose."""
+    """An object of a job that is no pod: which one it is, and whose."""
     metadata: Json = obj.get("metadata") or {}
     return Child(
         name=metadata.get("name", ""),

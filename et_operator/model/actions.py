@@ -75,7 +75,7 @@ class CreateKeys(_Asked):
 
     @property
     def ref(self) -> Ref:
-        """With the beginning of its name."""
+        """The Secret, by the beginning of its name."""
         return _find_ref(SECRETS, self.manifest)
 
 
@@ -93,7 +93,7 @@ class DryRun(_Asked):
 
     @property
     def ref(self) -> Ref:
-        """With the beginning of its name."""
+        """The pod, by the beginning of its name."""
         return _find_ref(PODS, self.manifest)
 
 

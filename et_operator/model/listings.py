@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-SETTLED = timedelta(seconds=60)
+SYNCED_AFTER = timedelta(seconds=60)
 """Who is listed for so long has joined the training, and has its state."""
 
 

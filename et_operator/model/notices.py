@@ -16,9 +16,9 @@ from et_operator.model.texts import cut, measure
 MAX_REMEMBERED = 96
 """Bytes of a reason, and of a source, as they are remembered."""
 Place = tuple[str, str]
-"""Of what it is said: a node, or the uid of a pod; the other one is ""."""
+"""What a notice is about: the name of a node, or the uid of a pod; the other one is ""."""
 NoticeKey = tuple[str, str, str]
-"""That, and by which sign."""
+"""What a notice is about, as Place has it, and the sign that says so: one record for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NoticeRecord:
 
     @property
     def key(self) -> NoticeKey:
-        """By what it is known again."""
+        """The key under which planning/noticing finds the record again in the next pass."""
         return self.node, self.uid, self.source
 
 

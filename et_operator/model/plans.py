@@ -1,7 +1,7 @@
-"""What a planner answers.
+"""The plan of one pass over a job: what is to be written, created, deleted and told.
 
-planning makes it. reconciling.py has its premises read first and looks again in time; acting does
-the rest. What a planner wants and is not in here, nobody does.
+planning/planner makes it. reconciling.py has its premises read first and looks again in time;
+acting/executing does the rest. What a planner wants and is not in here, nobody does.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Pod:
     template: str = ""
     """Which template it was made from (model/packing, digest); "" where it does not say."""
     image: str = ""
-    """Of its container, for people."""
+    """The image of the pod's container, for messages to people."""
     is_probed: bool = False
     """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
     has_pre_stop: bool = False

@@ -1,4 +1,4 @@
-"""That a command has too few workers to go on, and waits for others.
+"""Shortages: since when a command has too few workers to go on, and waits for others.
 
 A part of the job's status: recorded by planning/excusing.py, which judges by it whether a command
 that gave up had waited in vain.

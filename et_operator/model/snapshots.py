@@ -81,8 +81,8 @@ class RuntimeFiles:
 class Snapshot:
     """One job, its children and its scalings, as believed now.
 
-    `pods` are those whose controller owner is this job's uid, dying ones included. `taken` are
-    names of objects in the namespace that this job would use and that belong to somebody else,
+    `pods` are those whose controller owner is this job's uid, dying ones included. `taken_names`
+    are those of objects in the namespace that this job would use and that are somebody else's,
     `borrowed` accounts that its templates name and that are another job's broker's. `role_names` is
     everything that its Role gives rights on, `spare_roles` are its other Roles that give any,
     `bindings` those of its Role, with the accounts that each gives it to,
@@ -122,7 +122,7 @@ class Snapshot:
     hostnames: Mapping[str, str] = field(default_factory=dict)
     are_nodes_known: bool = True
     has_quiet_nodes: bool = True
-    taken: frozenset[str] = frozenset()
+    taken_names: frozenset[str] = frozenset()
     borrowed: frozenset[str] = frozenset()
     keys_secret: str = ""
     refusals: Mapping[Subject, Refusal] = field(default_factory=dict)

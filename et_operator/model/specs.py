@@ -93,7 +93,10 @@ MANY_WORKERS = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """How many workers, within which bounds; `minimum` is `replicas` where it was not given."""
+    """The pods of a job's workers: how they are made, how many, and within which bounds.
+
+    A bound that its author has not given is None: how many a start needs then, JobSpec knows.
+    """
 
     template: Json
     replicas: int = 1
@@ -144,5 +147,9 @@ class JobSpec:
         return self.worker.min_replicas if self.is_elastic else None
 
     def find_needed(self, decided: int | None) -> int:
-        """`least_workers` as a number, where `decided` workers, if any yet, were decided."""
+        """With how many workers the command may be started.
+
+        `decided` is the number that the operator has decided on, None before it has: it counts for
+        a job without `least_workers`.
+        """
         return self.least_workers or decided or self.worker.replicas

@@ -1,4 +1,4 @@
-"""How much is said: of what others say in objects that hold so many bytes, and of many names.
+"""Limits of texts in statuses and Events: words are cut to so many bytes, lists to so many names.
 
 Others' words are cut here before they go into a status, in bytes as the API server counts them.
 What may be in such words at all is said in et_contract/texts.

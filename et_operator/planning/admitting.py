@@ -117,7 +117,7 @@ def _cap(number: int, admission: Admission) -> int:
 
 
 def _limit(job: TrainingJob, spec: JobSpec, number: int) -> TrainingJob:
-    """With this number, which the bounds of the spec never contradict."""
+    """The job with `number` as its replicas, and with bounds widened to have it between them."""
     worker = spec.worker
     least, most = worker.min_replicas, worker.max_replicas
     worker = replace(

@@ -244,5 +244,5 @@ def _build_ref(scaling: Scaling) -> Ref:
 
 
 def _pin(scaling: Scaling) -> tuple[Ref, str, str]:
-    """Of which object, as it was seen, an action is."""
+    """What pins an action to a scaling as it was seen: the object, its uid, its version."""
     return _build_ref(scaling), scaling.uid, scaling.resource_version

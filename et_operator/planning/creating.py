@@ -76,14 +76,16 @@ def create_all(draft: Draft) -> list[Action]:
     worker that leaves is kept waiting for what is refused.
     """
     view = draft.view
-    if view.snapshot.borrowed or not view.snapshot.taken.isdisjoint(_find_missing_objects(view)):
+    missing = _find_missing_objects(view)
+    if view.snapshot.borrowed or not view.snapshot.taken_names.isdisjoint(missing):
         return withdraw_rights(view)  # without one of these the pods could not work
     objects, config = create_objects(view), write_config(draft)
     if view.snapshot.config_object is None:
         objects, config = [*objects, *config], []
     has_rights = view.snapshot.role is not None and bool(view.snapshot.bindings)
     if view.snapshot.pods and (objects or not has_rights):
-        # it was there: its job may be gone, and it with it
+        # A job that has pods had these objects, too. Where some are missing the job itself may have
+        # been deleted, and taken them with it: it is read live before any of them is made anew.
         draft.rest_on(TRAINING_JOBS, view.job.key.name)
     if any(respect_refusal(draft, action.subject) for action in objects):
         objects, config = config, objects
@@ -197,7 +199,7 @@ def _select_due(draft: Draft) -> list[WorkerRecord]:
         if record.state is WorkerState.JOINING
         and not record.uid
         and record.name not in view.names
-        and record.name not in view.snapshot.taken
+        and record.name not in view.snapshot.taken_names
         and check_due(draft, record)
         and not (refusal is not None and was_due(record, refusal.at))
     ]
@@ -242,7 +244,7 @@ def _check_launcher_due(draft: Draft) -> bool:
     view, status = draft.view, draft.view.status
     if not view.is_launcher_missing or view.awaited_launchers:
         return False
-    if view.launcher_name in view.snapshot.taken or not can_launch(draft):
+    if view.launcher_name in view.snapshot.taken_names or not can_launch(draft):
         return False
     return not back_off(draft, status.launch_backoff)
 

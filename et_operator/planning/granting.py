@@ -60,7 +60,7 @@ def withdraw_rights(view: View) -> list[Action]:
 
 
 def withdraw_unused(draft: Draft) -> list[Action]:
-    """As above for a job at rest, once no broker has anything left to tell."""
+    """Withdraw the rights of a job at rest, once no broker has anything left to tell."""
     launchers = draft.view.launchers
     is_unused = all(
         pod.is_terminal or check_outlived_by(draft, pod, TOLD_WITHIN) for pod in launchers
@@ -104,10 +104,10 @@ def _must_change(view: View, workers: frozenset[str]) -> bool:
     wanted = build_rights(view.job, workers).names
     held = view.snapshot.role_names
     stale = len(held - wanted)
-    return not held >= wanted or stale > MOST_STALE or (stale > 0 and _is_settled(view))
+    return not held >= wanted or stale > MOST_STALE or (stale > 0 and _is_steady(view))
 
 
-def _is_settled(view: View) -> bool:
+def _is_steady(view: View) -> bool:
     """Whether no worker is about to come or to go."""
     records = view.status.workers
     is_one_unborn = any(r.state is WorkerState.JOINING and not r.uid for r in records)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from et_contract.documents import MemberState
-from et_operator.model.listings import SETTLED, Listing
+from et_operator.model.listings import SYNCED_AFTER, Listing
 from et_operator.model.pods import Pod
 from et_operator.model.scalings import Scaling
 from et_operator.planning.drafts import Draft
@@ -24,7 +24,7 @@ GATHERING = timedelta(seconds=10)
 
 
 def note_listings(draft: Draft) -> None:
-    """Record since when each host is listed; of those that have settled, only that they have.
+    """Record since when each host is listed; of those that have the state, only that they have.
 
     What the next launcher lists begins anew. Who has left goes from the record with the next one.
     """
@@ -86,7 +86,7 @@ def check_state_stays(draft: Draft, going: Collection[str]) -> bool:
         return True
     for host in _list_hosts(draft):
         if host.pod.uid not in going:
-            draft.wait_out(host.since, SETTLED)
+            draft.wait_out(host.since, SYNCED_AFTER)
     return False
 
 
@@ -100,11 +100,11 @@ def await_state(draft: Draft, scaling: Scaling) -> bool:
     if not uids or check_state_stays(draft, uids):
         return False
     is_one_coming = any(host.pod.uid not in uids for host in _list_hosts(draft))
-    return is_one_coming or draft.wait_out(scaling.created, SETTLED)
+    return is_one_coming or draft.wait_out(scaling.created, SYNCED_AFTER)
 
 
 class _Host(NamedTuple):
-    """One that the command uses, listed since then."""
+    """A host that the command uses, and since when it is listed."""
 
     since: datetime
     pod: Pod
@@ -133,4 +133,4 @@ def _find_moments(standing: Standing) -> dict[int | None, datetime]:
 
 
 def _is_over(standing: Standing, since: datetime) -> bool:
-    return standing.now >= since + SETTLED
+    return standing.now >= since + SYNCED_AFTER

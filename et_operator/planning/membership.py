@@ -31,7 +31,7 @@ from et_operator.planning.holding import note_listings
 from et_operator.planning.leaving import FORCED, leave
 from et_operator.planning.naming import reserve_names
 from et_operator.planning.noticing import dismiss_noticed, note_drain, note_notices
-from et_operator.planning.pairing import avoid_taken_names, settle_pairs
+from et_operator.planning.pairing import avoid_taken_names, place_successors
 from et_operator.planning.ranking import rank_victims
 from et_operator.planning.recovering import note_losses
 from et_operator.planning.renewing import dismiss_outdated, renew_workers
@@ -77,7 +77,7 @@ def note_workers(draft: Draft) -> list[Vacancy]:
 def keep_roster(draft: Draft, vacancies: Sequence[Vacancy] = ()) -> None:
     """Decide names for the workers that are missing; let surplus ones leave."""
     _avoid_taken_names(draft)
-    vacancies, successors = settle_pairs(draft, vacancies)
+    vacancies, successors = place_successors(draft, vacancies)
     _replace_added(draft, successors)
     unborn = draft.select_unborn()
     missing = (draft.status.decided_replicas or 0) - len(draft.select_roster()) - len(unborn)
@@ -279,7 +279,7 @@ def _describe_wait(standing: Standing, names: Iterable[str]) -> str:
 
 def _avoid_taken_names(draft: Draft) -> None:
     avoid_taken_names(draft)
-    taken = [r for r in draft.select_unborn() if r.name in draft.view.snapshot.taken]
+    taken = [r for r in draft.select_unborn() if r.name in draft.view.snapshot.taken_names]
     for record in taken:
         draft.forget(record.name)
     names = reserve_names(draft, len(taken)) if taken else ()

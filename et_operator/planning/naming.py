@@ -33,4 +33,4 @@ def _is_in_use(standing: Standing, name: str) -> bool:
     """Whether a worker has this name, whoever's it is, or is still remembered by it."""
     view = standing.view
     is_ours = name in view.names or standing.find_record(name) is not None
-    return is_ours or name in view.member_names or name in view.snapshot.taken
+    return is_ours or name in view.member_names or name in view.snapshot.taken_names

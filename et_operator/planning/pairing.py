@@ -86,10 +86,13 @@ def end_pairs(draft: Draft, going: Collection[str]) -> None:
             _dismiss(draft, record, f"{record.replaces} stays after all")
 
 
-def settle_pairs(
+def place_successors(
     draft: Draft, vacancies: Iterable[Vacancy]
 ) -> tuple[list[Vacancy], list[WorkerId]]:
-    """What becomes of successors whose workers have left: (places that others take, who came)."""
+    """Give successors whose workers have left those places, as far as the job still has them.
+
+    Answers the vacancies that are left for others, and who has come.
+    """
     staying = {pod.name for pod in draft.select_roster()}
     left = [r for r in draft.select_held() if r.replaces not in staying]
     count = len(staying) + len(draft.select_unborn())
@@ -111,7 +114,7 @@ def settle_pairs(
 def avoid_taken_names(draft: Draft) -> None:
     """Forget successors whose names others hold: they are named anew."""
     for record in draft.select_held():
-        if not record.uid and record.name in draft.view.snapshot.taken:
+        if not record.uid and record.name in draft.view.snapshot.taken_names:
             draft.forget(record.name)
 
 

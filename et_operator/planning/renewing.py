@@ -52,7 +52,7 @@ def delete_outdated_launcher(draft: Draft) -> list[Action]:
 def renew_workers(draft: Draft) -> list[Vacancy]:
     """Let the next one leave of those that are to be new, when all others are of use."""
     old = list_old_workers(draft)
-    if not old or find_bar(draft) or not _is_settled(draft):
+    if not old or find_bar(draft) or not _is_steady(draft):
         return []
     wanted = {pod.uid for pod in _list_spare(draft)}
     pod = next(pod for pod in rank_victims(draft) if pod.uid in wanted)
@@ -164,7 +164,7 @@ def _count_of_use(standing: Standing) -> int:
     return (standing.decided.decided_replicas or 0) - used_up
 
 
-def _is_settled(standing: Standing) -> bool:
+def _is_steady(standing: Standing) -> bool:
     """Whether all workers are hosts, and neither a scaling nor another departure goes on.
 
     Of one that nobody hears it is not known: it may be back, or have left, in a moment.

@@ -54,7 +54,7 @@ class Vacancy:
     is_of_used_up: bool = False
     """The last worker in it of which the command had anything was used up."""
     replaces: str = ""
-    """Of a worker that was held: whose successor it was."""
+    """Where the lost worker was a successor that was held: the worker whose place it was for."""
 
 
 def judge_loss(

@@ -63,19 +63,19 @@ class Standing:
 
     @property
     def used_up(self) -> Mapping[str, int]:
-        """By uid, with an exit code: as in the view; of an epoch that is put away, nobody."""
+        """Workers that are used up, by uid, with an exit code: none once the epoch is put away."""
         return self.view.used_up if self._is_report_new() else {}
 
     @property
     def spent(self) -> Mapping[str, int]:
-        """As `used_up`, also once the command has ended: it had given them up until then."""
+        """`used_up`, and once the command has ended those still that it had given up until then."""
         view = self.view
         is_told = view.report is not None and view.is_elastic and self._is_report_new()
         return view.report.used_up if view.report is not None and is_told else {}
 
     @property
     def unlisted(self) -> frozenset[str]:
-        """By uid: the same of those whom the broker never lists (again)."""
+        """Uids of workers that the broker never lists (again): none once the epoch is put away."""
         return self.view.unlisted if self._is_report_new() else frozenset()
 
     @property

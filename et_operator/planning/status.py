@@ -54,7 +54,7 @@ from et_operator.planning.troubles import (
 from et_operator.planning.turns import describe_held_number, describe_too_few
 from et_operator.planning.views import View
 
-SETTLING = timedelta(seconds=5)
+CHANGING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
 _ALL_LISTED = "the launcher has a stream to its workers"
@@ -104,18 +104,18 @@ def check_worth_writing(draft: Draft, *, touches_pods: bool) -> bool:
         return True
     if touches_pods:
         return False
-    ends = [end for pod in draft.view.snapshot.pods if (end := _find_settling(draft.view, pod))]
+    ends = [end for pod in draft.view.snapshot.pods if (end := _find_changing(draft.view, pod))]
     if not ends:
         return True
     draft.wake_at(max(ends))
     return False
 
 
-def _find_settling(view: View, pod: Pod) -> datetime | None:
-    """Until when the pod is taken as coming or going, which makes numbers about it short-lived."""
+def _find_changing(view: View, pod: Pod) -> datetime | None:
+    """Until when the pod counts as coming or going, which makes numbers about it short-lived."""
     is_coming = not pod.is_terminal and not pod.is_container_running
     since = pod.deletion_requested or (pod.created if is_coming else None)
-    end = since + SETTLING if since is not None else view.now
+    end = since + CHANGING if since is not None else view.now
     return end if view.now < end else None
 
 
@@ -243,7 +243,7 @@ def _describe_taken_names(draft: Draft) -> None:
     """Named after 60 s: most often a former job's child holds a name on its way out."""
     view, kind = draft.view, "NameTaken"
     needed = find_needed_names(view) if view.status.epoch and not draft.spec.suspend else ()
-    taken = [name for name in needed if name in view.snapshot.taken]
+    taken = [name for name in needed if name in view.snapshot.taken_names]
     old = find_condition(draft.status.conditions, kind)
     if not needed:
         draft.clear_condition(kind, "Resolved")

@@ -36,15 +36,15 @@ class Known:
 
     job_uid: str
     refusals: dict[Subject, Refusal] = field(default_factory=dict)
-    taken: dict[Ref, Holder] = field(default_factory=dict)
+    taken_names: dict[Ref, Holder] = field(default_factory=dict)
     """Names held by somebody else's objects."""
     proofs: dict[Role, Proof] = field(default_factory=dict)
-    """As what its pods would be created."""
+    """What a dry run has shown of the job's pods, by role: as what the server would create them."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known."""
-        return not (self.refusals or self.taken or self.proofs)
+        return not (self.refusals or self.taken_names or self.proofs)
 
 
 class Answers:
@@ -66,7 +66,7 @@ class Answers:
         return self._waiting.get((namespace, name), ())
 
     def forget(self, key: JobKey) -> None:
-        """There is nothing left of this name that anything could be known about."""
+        """A job is gone, with all that was its own: nothing of it is kept."""
         self._keep(key, Known(""))
 
     def expire(self, key: JobKey, now: datetime) -> None:
@@ -74,12 +74,12 @@ class Answers:
         known = self._known.get(key)
         if known is None:
             return
-        refusals, proofs, taken = known.refusals, known.proofs, known.taken
+        refusals, proofs, taken_names = known.refusals, known.proofs, known.taken_names
         known.refusals = {s: r for s, r in refusals.items() if _is_new(r.at, now, REFUSED_LATELY)}
         known.proofs = {r: p for r, p in proofs.items() if _is_new(p.at, now, REFUSED_LATELY)}
-        known.taken = {
+        known.taken_names = {
             ref: holder
-            for ref, holder in taken.items()
+            for ref, holder in taken_names.items()
             if _is_new(holder.seen, now, TAKEN_FOR)
             and (not holder.is_watched or self._is_there(ref))
         }
@@ -104,11 +104,11 @@ class Answers:
     ) -> None:
         """Somebody else's object has this name; `is_in_sight`: our watches tell when it goes."""
         known = self.find(key, job_uid)
-        known.taken[ref] = Holder(seen, is_in_sight and self._is_there(ref))
+        known.taken_names[ref] = Holder(seen, is_in_sight and self._is_there(ref))
         self._keep(key, known)
 
     def note_proof(self, key: JobKey, job_uid: str, role: Role, proof: Proof) -> None:
-        """As what the server would create pods of this role."""
+        """A dry run has shown as what the server would create the job's pods of this role."""
         known = self.find(key, job_uid)
         known.proofs[role] = proof
         self._keep(key, known)
@@ -122,7 +122,7 @@ class Answers:
             self._known.pop(key, None)
             return
         self._known[key] = known
-        places = {(key.namespace, ref.name) for ref in known.taken}
+        places = {(key.namespace, ref.name) for ref in known.taken_names}
         for place in places:
             self._waiting.setdefault(place, set()).add(key)
         if places:

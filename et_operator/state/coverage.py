@@ -17,11 +17,11 @@ nor does its end."""
 JUMP = 5.0
 """So many seconds more than have passed are a clock that was set, or a machine that was resumed."""
 _MOMENT = 1e-6
-"""No view is newer than this, but for one of which a watch is cut."""
+"""Seconds for which a view is complete, at the least: 0 is said only where a watch is cut."""
 
 
 class Coverage:
-    """Of each kind, in one namespace or in all (None).
+    """Since when nothing is missing of each kind, in one namespace or in all (None).
 
     Moments are of the clock that only goes on (clock.monotonic): the time of day may jump.
     """

@@ -97,7 +97,7 @@ class Ingest:
         return self._find_keys([entry.value] if before is None else [before, entry.value])
 
     def delete(self, resource: Resource, obj: Json) -> set[JobKey]:
-        """Take an object's end."""
+        """A watch has told that an object was deleted; the jobs that this concerns."""
         meta = obj["metadata"]
         ref = Ref(resource, meta.get("namespace", ""), meta["name"])
         return self._remove(ref, meta["uid"], int(meta["resourceVersion"]))

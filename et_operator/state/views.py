@@ -79,7 +79,7 @@ def build_snapshot(
         hostnames=select_hostnames(store, nodes.values()),
         has_quiet_nodes=len(firm) + len(soft) < max(len(store.nodes), 1),
         are_nodes_known=store.coverage.are_nodes_known,
-        taken=frozenset(ref.name for ref in answers.taken),
+        taken_names=frozenset(ref.name for ref in answers.taken_names),
         borrowed=frozenset(select_borrowed(store, job)),
         keys_secret=store.made_keys.get(job.uid, ""),
         refusals=dict(answers.refusals),

@@ -26,11 +26,11 @@ class Observer:
         self._shown: dict[str, Change] = {}
 
     def list_resting(self) -> Mapping[str, int]:
-        """Nobody is left out."""
+        """Jobs that rest after writes in vain: none, for nothing is written."""
         return {}
 
     def find_wait(self) -> timedelta | None:
-        """Nothing is waited for."""
+        """How long until a resting job is tried again: None, for none rests."""
         return None
 
     async def write(self, changes: Sequence[Change], entries: Entries) -> timedelta | None:

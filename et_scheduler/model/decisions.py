@@ -1,4 +1,4 @@
-"""What a pass decides.
+"""The decision of a pass: what changes for which jobs, in which order, and when to pass again.
 
 Made by planning/passing.py: nothing else of a pass outlives it. acting/writing.py writes `changes`,
 acting/publishing.py shows `queues`, deciding.py comes back at `wake_at`.

@@ -146,7 +146,7 @@ class Draft:
         return queue is not None and queue.is_autoscaled
 
     def wake(self, at: int) -> None:
-        """Time alone will change something then."""
+        """Have the next pass come at `at` at the latest: time alone will change something then."""
         if at > self.now:
             self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
@@ -324,7 +324,7 @@ class Draft:
             self.room.expect((place,), (count,), pod.shape or standing.job.worker)
 
     def rank_priority(self, standing: Standing) -> tuple[int, int]:
-        """Whose reservation yields to whose: by the queue, then by the job."""
+        """The rank of a job's reservation: by the queue's priority, then by the job's."""
         queue = self.queues.get(self.get_queue(standing))
         return (queue.priority if queue else 0, standing.job.priority)
 

@@ -42,7 +42,7 @@ def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
 
 
 def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
-    """By what it may ask others, as of what is booked so far."""
+    """What this gang may ask of others, by what is booked so far in the pass."""
     queue = draft.get_queue(waiter)
     wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
     is_in_share = draft.ledger.is_in_share(queue, wanted)
@@ -50,7 +50,7 @@ def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
 
 
 def rank_for_claim(draft: Draft, claim: Claim) -> Rank:
-    """Who is asked first by it."""
+    """The order in which donors are asked for a claim; None of one that may not be asked."""
 
     def rank(donor: Standing, _: int) -> int | None:
         queue = draft.get_queue(donor)
@@ -152,7 +152,7 @@ def _list_candidates(
 
 
 def _was_evicted(draft: Draft, waiter: Standing, victim: Standing) -> bool:
-    """For this queue, within the hour."""
+    """Whether `victim` went for the waiter's queue already, within `evicted_again` (an hour)."""
     queue = draft.get_queue(waiter)
     return any(
         eviction.queue == queue and draft.now - eviction.at < draft.rules.evicted_again

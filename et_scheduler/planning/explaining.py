@@ -41,7 +41,7 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
 
 
 def tell_room_comes(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
-    """Room for all of it is being given back."""
+    """What a gang is told that waits for room, all of which is being given back: by whom."""
     fit = count_seats(draft.room, gang, draft.holds.get_allowed(standing))
     givers = [one for one in draft.givers.get(standing.job.uid, ()) if one.admission.gave_for]
     names = [draft.name_for_others(one) for one in givers]

@@ -141,13 +141,16 @@ class Search:
 
     def commit(self, gift: Gift, text: str) -> int:
         """Ask them to go; answers how many jobs that are."""
-        given = self.settle()
+        given = self.pop_given()
         for uid, pods in given.items():
             self.draft.shrink(self.draft.standings[uid], pods, gift, text)
         return len(given)
 
-    def settle(self) -> dict[str, list[Pod]]:
-        """Who was found; they are booked as before until somebody asks them to go."""
+    def pop_given(self) -> dict[str, list[Pod]]:
+        """By job, the pods that were found to give: booked as before until they are asked to go.
+
+        The search has them no longer.
+        """
         given = dict(self.given)
         for uid, pods in given.items():
             self._book(self.draft.standings[uid], pods)
@@ -324,11 +327,11 @@ class _Costs:
         self._stand: dict[int, Standing] = {}
 
     def push(self, cost: _Cost) -> None:
-        """As of now."""
+        """Put a cost in, as it is now."""
         heappush(self._heap, cost)
 
     def put_back(self, cost: _Cost) -> None:
-        """As of now, what was found to have risen."""
+        """Put a cost in, as it is now, that `pop` gave and that was found to have risen since."""
         kind = (cost[0], cost[1], cost[-1])
         only = self._find_only(cost[-1])
         first = self._first[only.job.uid] if only is not None else {}

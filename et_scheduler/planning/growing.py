@@ -175,7 +175,7 @@ def _has_levelled(draft: Draft) -> bool:
 
 
 def list_levelled(draft: Draft) -> dict[str, Standing]:
-    """Who gives for the level of all, or has of it, by uid."""
+    """By uid, the running jobs that take part in levelling: they may give, or be given."""
     return {one.job.uid: one for one in draft.list_admitted() if _takes_part(draft, one)}
 
 

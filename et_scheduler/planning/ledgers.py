@@ -37,7 +37,7 @@ class Ledger:
         self.clear()
 
     def clear(self) -> None:
-        """Nobody has or asks for anything."""
+        """Begin the books anew: nobody has or asks for anything."""
         self.allocated = {name: np.zeros_like(self.total) for name in self.queues}
         self.least = {name: np.zeros_like(self.total) for name in self.queues}
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
@@ -60,7 +60,7 @@ class Ledger:
         """Others leave so much room for somebody of the queue who waits."""
         self.coming[queue] += amounts
 
-    def settle(self) -> None:
+    def apportion(self) -> None:
         """Compute what each deserves from what all request."""
         self._ratios.clear()
         self._above.clear()
@@ -106,7 +106,7 @@ class Ledger:
         return bool(self.find_above(queue) & mark(wanted > 0))
 
     def find_above(self, queue: str) -> int:
-        """Of which resources that is, as `mark` has it."""
+        """The resources of which the queue has more than it is due, as a number of `mark`."""
         if queue not in self._above:
             self._above[queue] = mark(self.allocated[queue] > self.deserved[queue])
         return self._above[queue]

@@ -136,7 +136,7 @@ class _Batch:
         return reached > receiver.size and is_worth(self.draft, receiver, reached)
 
     def _ask(self, search: Search) -> None:
-        for uid, pods in search.settle().items():
+        for uid, pods in search.pop_given().items():
             names = {pod.name for pod in pods}
             donor = self.draft.standings[uid]
             donor.workers = [pod for pod in donor.workers if pod.name not in names]
@@ -199,7 +199,7 @@ class _Outlook:
         return size
 
     def _note_given(self, given: Mapping[str, Iterable[Pod]]) -> None:
-        """In the books they have that until they are asked to go."""
+        """Count as gone what donors are to give: in the books it is theirs until they are asked."""
         for uid, pods in given.items():
             donor = self._draft.standings[uid]
             queue = self._draft.get_queue(donor)
@@ -226,7 +226,7 @@ def _has_just_started(draft: Draft) -> bool:
 
 
 def _may_receive(draft: Draft, standing: Standing) -> bool:
-    """Not who could not take the room now: it would be given away again."""
+    """Whether the job could take room now; given to one that could not, it would be given again."""
     is_ready = standing.job.preempts and is_steady(standing) and is_rested(draft, standing)
     return is_ready and not _is_refused(draft, standing)
 

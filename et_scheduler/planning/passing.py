@@ -88,8 +88,8 @@ def _open_nodes(draft: Draft) -> None:
     known by what was told which nodes its pod keeps off (growing.py).
     """
     for standing in draft.list_admitted():
-        told, is_settled = standing.admission.placement, standing.is_whole and not standing.unbound
-        if not told.avoid or not is_settled or standing.step not in (None, Step.TELL):
+        told, is_seated = standing.admission.placement, standing.is_whole and not standing.unbound
+        if not told.avoid or not is_seated or standing.step not in (None, Step.TELL):
             continue
         avoid = draft.holds.select_held(standing, told.avoid)
         if avoid != told.avoid:

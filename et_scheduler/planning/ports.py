@@ -133,7 +133,7 @@ class _Kinds:
         self._rivals: dict[int, int] = {}
 
     def get_number(self, ports: frozenset[str]) -> int:
-        """One for each set of ports."""
+        """The number of a set of ports, by which pods that ask for it are counted: its kind."""
         number = self._numbers.get(ports)
         if number is None:
             number = self._numbers[ports] = len(self._sets)
@@ -196,7 +196,7 @@ class _Counts:
         return {kind: counts - others for kind, counts, others in pairs if counts != others}
 
     def bar(self, free: Mask, kinds: int) -> None:
-        """No node that one of these kinds is on is free."""
+        """Take off `free` each node that has a pod of one of these kinds."""
         kinds &= self._known
         if kinds.bit_count() > _FEW:
             free &= _find_none(self.there, kinds)

@@ -17,7 +17,7 @@ from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts, Room
 
 Rank = tuple[int, int]
-"""Whose reservation yields to whose."""
+"""The rank of a gang's reservation: of two for the same nodes the lower one yields."""
 
 
 class Promises:
@@ -68,7 +68,7 @@ class Promises:
             self._room.keep(-more)
 
     def get_number(self, uid: str) -> int:
-        """Whose promises are left in: all who have none are as one."""
+        """A number for the owner of promised pods, -1 for all who have none: alike for a search."""
         return self._numbers.get(uid, -1)
 
     def leave_out(self, uid: str, gang: Gang, allowed: Mask | None) -> Mask | None:
@@ -81,14 +81,14 @@ class Promises:
         return self._free[key] if allowed is None else self._free[key] & allowed
 
     def _find_free(self, number: int, worker: Shape, launcher: Shape | None) -> Mask:
-        """Where only this one has pods still to come that take any of the same."""
+        """Nodes on which no pods of others are still to come that take what these shapes take."""
         taken = self._find_taken(worker, launcher)
         owned = self._owners[:, taken]
         mask: Mask = ((owned == 0) | (owned == number)).all(axis=1)
         return mask
 
     def _find_taken(self, shape: Shape, other: Shape | None = None) -> Counts:
-        """Which resources such pods take; there are enough places for pods."""
+        """Columns of the resources that these shapes take; places for pods are always enough."""
         amounts = self._room.get_vector(shape)[1:]
         if other is not None:
             amounts = amounts | self._room.get_vector(other)[1:]

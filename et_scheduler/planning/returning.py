@@ -40,7 +40,7 @@ def take_back(
 
 
 def count_attempt(draft: Draft, standing: Standing) -> dict[str, int]:
-    """Each that fails doubles the wait for the next."""
+    """Changes of a job's admission for one more attempt in vain: each doubles the wait."""
     rules, attempts = draft.rules, standing.admission.attempts
     wait = min(rules.retry_least << min(attempts, 16), rules.retry_most)
     return {"attempts": attempts + 1, "retry_at": draft.now + spread(standing, wait)}
@@ -53,7 +53,7 @@ def spread(standing: Standing, wait: int) -> int:
 
 
 def spread_most(rules: Rules) -> int:
-    """No job waits for longer than that."""
+    """The longest wait that `spread` gives to any job."""
     return rules.retry_most + rules.retry_most // SPREAD
 
 

@@ -283,7 +283,7 @@ class Room:
         return self._ports.list_foreign(shape, self.get_mask(shape)) if shape.host_ports else set()
 
     def _leave_out_beside(self, fits: Counts, shape: Shape, beside: Shape | None) -> Counts:
-        """None anywhere where the pod beside it has one of its ports."""
+        """`fits`, or none on any node where the pod that comes beside has one of their ports."""
         if beside is not None and not shape.host_ports.isdisjoint(beside.host_ports):
             return np.zeros_like(fits)
         return fits

@@ -82,7 +82,7 @@ def book(draft: Draft) -> None:
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
     least.write(draft, ledger.least)
-    ledger.settle()
+    ledger.apportion()
 
 
 class _Tally:

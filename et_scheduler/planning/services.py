@@ -141,7 +141,10 @@ def _rank(pods: list[PendingPod]) -> tuple[int, int, str]:
 
 
 def _rank_donors(draft: Draft, priority: int) -> Rank:
-    """Nobody of higher priority; queues above their share first."""
+    """The order in which donors are asked for a service: none of higher priority than it has.
+
+    Those of queues above their share are first.
+    """
 
     def rank(donor: Standing, _: int) -> int | None:
         if donor.job.priority > priority:

@@ -66,7 +66,7 @@ def count_searches(draft: Draft) -> int:
 
 
 def _choose(line: Sequence[_One], most: int, turn: int) -> tuple[Sequence[_One], int]:
-    """Whose turn it is, and in how many each has had his."""
+    """The jobs of a line whose turn it is; and after how many turns all have had theirs."""
     others = line[most:]
     turns = max(-(-len(others) // most), 1)
     first = turn % turns * most

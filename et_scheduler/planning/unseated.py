@@ -1,4 +1,4 @@
-"""Pods of jobs that may have them and find no node: before whom they come.
+"""Pods of admitted jobs that find no node, and which gangs have no room before these have.
 
 kube-scheduler puts them wherever room becomes free, before a gang that waits has any pods.
 """

@@ -155,7 +155,7 @@ class Trial:
         self.out = list(wanted)
 
     def _count_out(self, victim: Standing) -> bool:
-        """As if it had gone, if its queue keeps what it deserves without it."""
+        """Book `victim` as gone; False where its queue would have less than it deserves then."""
         queue = self._draft.get_queue(victim)
         if queue != self._mine and queue in self._draft.queues:
             amounts = self._look_up(victim).amounts

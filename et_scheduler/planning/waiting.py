@@ -1,4 +1,4 @@
-"""What is known in a pass of those who could not start in it.
+"""The gangs that could not start in a pass, and what they keep from whoever would grow.
 
 Only reads, from what the starts have explained: so it is asked after them, by who gives room out or
 has it given back (growing and filling, levelling, limiting).

@@ -53,13 +53,13 @@ def _start(job: Job, now: int) -> Change:
 
 def _rescale(cluster: Cluster, jobs: list[Job], now: int) -> list[Change]:
     plan = _look(cluster, jobs)
-    is_settled = False
-    while not is_settled:
-        is_settled = True
+    is_stable = False
+    while not is_stable:
+        is_stable = True
         for job in plan.jobs:
-            is_settled &= not _grow(plan, job)
+            is_stable &= not _grow(plan, job)
         for job in reversed(plan.jobs):
-            is_settled &= not _shrink(plan, job)
+            is_stable &= not _shrink(plan, job)
     changes = []
     for job in jobs:
         admission = job.admission

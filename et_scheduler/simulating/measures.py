@@ -1,4 +1,4 @@
-"""Numbers that reports are made of.
+"""Measures of a simulation, of which its reports are made: fairness, use, means, percentiles.
 
 Only reads: a simulation in progress, or lists of numbers of one that is over.
 """

@@ -57,8 +57,8 @@ class Simulation:
     def run(self, until: int) -> None:
         """Let time pass until then."""
         while self.clock.step(until):
-            self._settle()
-        self._settle()
+            self._go_on()
+        self._go_on()
 
     def submit(self, work: Work) -> None:
         """The job is created at its time."""
@@ -187,7 +187,7 @@ class Simulation:
         sim.ended_workers += not pod.is_launcher and pod.place is not None
         self.ask()
 
-    def _settle(self) -> None:
+    def _go_on(self) -> None:
         """Bind, train on, and note what has ended."""
         now = self.clock.now
         for pod in self.binder.bind_all(now):

@@ -119,7 +119,7 @@ class Store:
                     pass
 
     def find_priority(self, name: str) -> int:
-        """Of pods that name this PriorityClass, or none; 0 where there is none."""
+        """The priority of pods that name this PriorityClass ("": none); 0 where it is not there."""
         found = self.priority_classes.find(("", name)) if name else None
         if found is not None:
             return found.value

@@ -38,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def build_model() -> torch.nn.Module:
-    """The same weights on every worker."""
+    """A small model, with the same first weights on every worker."""
     torch.manual_seed(7)
     return torch.nn.Sequential(
         torch.nn.Linear(FEATURES, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)

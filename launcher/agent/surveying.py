@@ -99,7 +99,7 @@ class Surveyor:
         return self._look(number, spared, lambda _owner: True)
 
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
-        """As `survey`, for one session."""
+        """Count and signal, as `survey` does, what is left of one session."""
         spared = frozenset([session] if spares_group else [])
         return self._look(number, spared, lambda owner: owner == session)
 

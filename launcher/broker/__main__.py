@@ -37,7 +37,7 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
 
 
 async def run(identity: Identity, attach_mode: str) -> None:
-    """Until SIGTERM."""
+    """Be the broker of this launcher until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

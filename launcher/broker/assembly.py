@@ -139,7 +139,7 @@ class Assembly:
             self._broker.ledger.complain(UNKEPT, _UNKEPT)
             self._touch()
             await self._files.kept.wait()
-        self._broker.ledger.settle(UNKEPT)
+        self._broker.ledger.withdraw(UNKEPT)
         self._touch()
         await self._streams.run()
 
@@ -162,7 +162,7 @@ class Assembly:
         verdict = self._broker.take_config(config, asyncio.get_running_loop().time())
         if verdict is Verdict.FENCED:
             log.warning("another launcher owns the job", epoch=config.epoch)
-        self._broker.ledger.settle(UNREADABLE)
+        self._broker.ledger.withdraw(UNREADABLE)
         self._touch()
 
     def _complain(self, message: str) -> None:
@@ -173,27 +173,27 @@ class Assembly:
         self._pacer.touch()
 
 
-class Settling(Protocol):
+class Concluding(Protocol):
     """What is paced."""
 
-    def settle(self, now: float) -> None:
+    def conclude(self, now: float) -> None:
         """Do all that follows."""
 
     def note_absence(self, now: float) -> None:
         """We were stopped until now: what came meanwhile has yet to be heard."""
 
     def due(self) -> float:
-        """When to settle at the latest, on the loop's clock."""
+        """When to conclude at the latest, on the loop's clock."""
 
 
 class Pacer:
-    """Calls `settle`, then the followers: soon after something happened, and when something is due.
+    """Calls `conclude`, then the followers: soon after something happened, and when one is due.
 
     Many frames that came together lead to one pass, so that a burst of ends is reported once. A
     core that was stopped is told so before it draws conclusions from the time that went by.
     """
 
-    def __init__(self, core: Settling, followers: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, core: Concluding, followers: Sequence[Callable[[], None]]) -> None:
         self._core = core
         self._followers = followers
         self._touched = asyncio.Event()
@@ -208,7 +208,7 @@ class Pacer:
         while True:
             self._touched.clear()
             now = loop.time()
-            self._core.settle(now)
+            self._core.conclude(now)
             for follow in self._followers:
                 follow()
             self._look_up(now)

@@ -26,9 +26,9 @@ class Breaks:
         self._gone: Mapping[str, frozenset[str]] = {}
         """By the uid of a member that is gone: the addresses that it alone had."""
         self._since: Mapping[str, float] = {}
-        """When each of them was."""
+        """When each of these members was first said to be gone, by uid."""
         self._told: dict[str, frozenset[str]] = {}
-        """By the uid of an agent: of which of these."""
+        """By the uid of an agent: the uids of the gone members that it was told of."""
 
     def take(self, members: Collection[Member], now: float) -> bool:
         """The operator's word; whether all agents are to be asked for their clocks now."""

@@ -1,8 +1,8 @@
 """The broker without its sockets: what happens, and what follows from it.
 
 Config, streams, connections and time come in as calls; frames go out through the `Wire`, the list
-and the memory through the `Shelf`. Nothing here waits. After any number of calls `settle` draws the
-consequences; `due` says when it must be called even if nothing happens.
+and the memory through the `Shelf`. Nothing here waits. After any number of calls `conclude` does
+what follows from them; `due` says when it must be called even if nothing happens.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class Broker:
 
     # ------------------------------------------------------------ what follows
 
-    def settle(self, now: float) -> None:
+    def conclude(self, now: float) -> None:
         """Do what is due; then keep, publish, and tell PID 1."""
         self._now = now
         if self.hosts.is_fenced:
@@ -281,7 +281,7 @@ class Broker:
         self._launching.tell_all(self._text)
 
     def due(self) -> float:
-        """When `settle` must be called at the latest, monotonic seconds; inf for never."""
+        """When `conclude` must be called at the latest, monotonic seconds; inf for never."""
         if self.hosts.is_fenced:
             return math.inf
         parts = (self.hosts, self._relay, self._nudging, self._launching, self._pulse)
@@ -361,7 +361,7 @@ class Broker:
         if text:
             self.ledger.complain(reason, text)
         else:
-            self.ledger.settle(reason)
+            self.ledger.withdraw(reason)
 
     def _watch_idleness(self, running: Sequence[Session]) -> None:
         memory, members = self.hosts.memory, self.hosts.members

@@ -24,7 +24,8 @@ from launcher.protocol.transitions import Table, stay, step
 
 READS = 2
 """Of the shorter list: the second one proves that the first was acted upon."""
-SETTLE_SECONDS = 3.0
+ACTING_SECONDS = 3.0
+"""What horovodrun needs to act on a list that it has read, beside the slots that it starts."""
 START_SECONDS = 0.2
 """What horovodrun needs to start one slot."""
 MORE_READS = 8
@@ -147,9 +148,9 @@ class Departure:
 
     stage: str = STAYING
     reads: int = 0
-    """Of the list without it, by the user's command."""
+    """How often the user's command has read the list without this member."""
     served_at: float | None = None
-    """When the first of these was."""
+    """When it first read that list."""
     is_told: bool = False
     """A rank ended there after the shorter list was read: its worker knows."""
     spawned_at: float | None = None
@@ -181,12 +182,12 @@ class Departure:
         since = max(self.served_at, self.spawned_at or 0.0, sight.watched_from)
         if not sight.has_begun:
             return since + FIRST_START_SECONDS
-        settled = since + SETTLE_SECONDS + START_SECONDS * sight.starting
+        acted = since + ACTING_SECONDS + START_SECONDS * sight.starting
         if sight.late_from is None:
-            return settled
+            return acted
         # once all can have been started, what is started is of the shorter list
         latest = since + FIRST_START_SECONDS + START_SECONDS * sight.slots
-        return max(settled, min(max(since, sight.late_from), latest) + sight.lag)
+        return max(acted, min(max(since, sight.late_from), latest) + sight.lag)
 
 
 @dataclass(slots=True)
@@ -282,17 +283,17 @@ class Departures:
         return uid in self._by_uid
 
     def __getitem__(self, uid: str) -> Departure:
-        """To look at."""
+        """The departure of this pod, to look at: `Departures` alone changes it."""
         return self._by_uid[uid]
 
     @property
     def draining(self) -> list[str]:
-        """Who is to be asked, or was."""
+        """Uids of the pods whose agents are to be asked to close, or were."""
         return [u for u, each in self._by_uid.items() if each.stage in (DRAINING, ASKED)]
 
     @property
     def left(self) -> list[str]:
-        """Who is known to have left."""
+        """Uids of the pods that are known to have left."""
         return [uid for uid, each in self._by_uid.items() if each.stage == LEFT]
 
     @property

@@ -101,10 +101,10 @@ class Ledger:
             self._note(urgent=True, ended=code, is_told_to_end=is_told_to_end)
 
     def complain(self, reason: str, message: str) -> None:
-        """Something that people should know, by a short reason."""
+        """People should know of a problem, until it is withdrawn; `reason` is its short name."""
         self._note(problems={**self.report.problems, reason: clean(message, PROBLEM_KEPT)})
 
-    def settle(self, reason: str) -> None:
+    def withdraw(self, reason: str) -> None:
         """The problem is over."""
         self._note(problems={k: v for k, v in self.report.problems.items() if k != reason})
 

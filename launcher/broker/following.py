@@ -52,7 +52,7 @@ class Follower:
         self._chance = chance
 
     async def run(self) -> None:
-        """For ever."""
+        """Watch the config, and read it now and then, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch())
             group.create_task(self._read_often())

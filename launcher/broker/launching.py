@@ -41,7 +41,7 @@ class Launching:
     # ------------------------------------------------------------ what it tells
 
     def register(self, peer: int, frame: Frame) -> None:
-        """LAUNCH: it is (again) there."""
+        """A LAUNCH has come: PID 1 of the launcher is there, or there again."""
         self._hosts.register(str(frames.decode_json(frame).get("nonce") or ""))
         self._peer = peer
         self._is_told = False

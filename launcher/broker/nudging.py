@@ -42,7 +42,7 @@ class Nudging:
     """
 
     number: int = 0
-    """Of the last one."""
+    """The number in the name of the newest pseudo host."""
     is_shown: bool = False
     _round: float | None = None
     _next_at: float | None = None

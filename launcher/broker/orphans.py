@@ -86,16 +86,16 @@ class Orphans:
             return
         self._send(session, session.acknowledge())
         if frame.type == frames.EXIT:
-            self.let_go(session)
+            self.acknowledge_end(session)
 
-    def let_go(self, session: Session) -> None:
-        """The session has ended, and we know that in the place of its shim."""
+    def acknowledge_end(self, session: Session) -> None:
+        """Acknowledge the session's end in the place of its shim; then nobody knows of it."""
         self._send(session, frames.encode(frames.EXIT_ACK, session.id))
         self._forget(session)
 
     def _give_up(self, session: Session) -> None:
         self._send(session, session.acknowledge())
         if session.is_exited:
-            self.let_go(session)
+            self.acknowledge_end(session)
         else:
             self._send(session, session.give_up())

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from launcher.broker.sessions import Session
 
 STALL_SECONDS = 30.0
-"""Without a question, while ranks of its own run: the command is stalled."""
+"""A command with a pulse that asks nothing for so long, while ranks of its own run, is stalled."""
 BEATS = 10
 """So many questions, each within STALL_SECONDS of the last, are a pulse."""
 LATE_SECONDS = 5.0
-"""Who looks later than this after the time was over was away too, and has seen no silence."""
+"""A broker that calls `advance` so long after `due` was stopped itself in between, as on a machine
+that is suspended. Questions may have come that it has yet to read: the wait begins anew."""
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Pulse:
     _beats: int = 0
     _last: float = 0.0
     _ranks: frozenset[bytes] = frozenset()
-    """The sessions of them at the last question."""
+    """Ids of the sessions of all ranks that ran at the last question."""
 
     def beat(self, running: Iterable[Session], now: float) -> None:
         """The user's command has asked while these ran, whether or not it was answered."""

@@ -160,18 +160,18 @@ class Relay:
         self._cuts.pop(uid, None)
         listed = {entry.id: entry.ended is not None for entry in known}
         for key, is_exited in listed.items():
-            session = self._sessions.get(key) or self._meet(key, uid)
+            session = self._sessions.get(key) or self._follow_unclaimed(key, uid)
             if session is not None and session.uid == uid:
                 session.note_listed(is_exited=is_exited)
         for session in self._at(uid):
             if session.id not in listed:
                 session.note_unlisted()
             if session.peer is not None:
-                self._introduce(session)
+                self._start_or_resume(session)
             elif session.id not in listed:
                 self._forget(session)
             elif session.is_exited and session.is_given_up:
-                self._orphans.let_go(session)
+                self._orphans.acknowledge_end(session)
             else:
                 self._send(session, session.encode_signals())
 
@@ -266,7 +266,7 @@ class Relay:
             self._lose(session, TOO_MANY)
             return
         if session.uid:
-            self._introduce(session)
+            self._start_or_resume(session)
         elif self._is_bound:
             self._place(session)
 
@@ -290,9 +290,9 @@ class Relay:
         self._add(session)
         if session.uid in self._attached:
             session.note_unlisted()
-        self._introduce(session)
+        self._start_or_resume(session)
 
-    def _introduce(self, session: Session) -> None:
+    def _start_or_resume(self, session: Session) -> None:
         """Open a session at its agent, or go on with it there, on this stream."""
         refusal = self._hosts.departures.find_refusal(session.uid, may_run=session.is_sent)
         if refusal is not None:
@@ -305,7 +305,7 @@ class Relay:
         is_start = session.opening is not None
         if is_start and not self._starts.may_send(session):
             return
-        self._wire.to_agent(session.uid, session.introduce(self._windows.open(session)))
+        self._wire.to_agent(session.uid, session.start_or_resume(self._windows.open(session)))
         if is_start:
             self._on_spawn(session.uid, session.ranks)
         self._send(session, session.encode_signals())
@@ -316,7 +316,7 @@ class Relay:
             return
         waiting = self._starts.next(session.uid)
         while waiting is not None:
-            self._introduce(waiting)
+            self._start_or_resume(waiting)
             following = self._starts.next(session.uid)
             waiting = following if following is not waiting else None
 
@@ -347,8 +347,8 @@ class Relay:
         else:
             self._forget(session)
 
-    def _meet(self, key: bytes, uid: str) -> Session | None:
-        """A session that runs and that no shim has claimed since we started, if there is room."""
+    def _follow_unclaimed(self, key: bytes, uid: str) -> Session | None:
+        """Follow a session that an agent names and no shim has claimed yet, if there is room."""
         if self._is_full:
             return None
         session = self._make(key, uid=uid)

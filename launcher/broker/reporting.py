@@ -131,7 +131,7 @@ class Reporter:
         revision, needed, urgent = ledger.revision, ledger.needed, ledger.urgent
         try:
             found = await self._patch(encode_report(self._ledger.report))
-            self._ledger.settle(SHORTENED)
+            self._ledger.withdraw(SHORTENED)
         except Refused as error:
             if error.status not in _TOO_LARGE:
                 raise

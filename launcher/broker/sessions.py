@@ -112,16 +112,16 @@ class Session:
     """When the present round trip began, and what was acknowledged then."""
     round_from: int = 0
     signals: Signals = field(init=False)
-    """Of its shim, until they are delivered."""
+    """Signals that the session's shim has sent, until the agent has delivered them."""
     orders: Signals = field(init=False)
-    """Ours, in the place of a shim that is gone."""
+    """Signals that the broker itself sends, in the place of a shim that is gone."""
     is_told_to_end: bool = False
     """TERM was sent, by its shim or by us: once is enough."""
     alone_until: float | None = None
     """Without a shim: when the next step to its end is due."""
 
     start: InitVar[int] = 1
-    """Of the broker: signals of a later one have higher numbers."""
+    """Which start of the broker this is: the signals of a later one have higher numbers."""
 
     def __post_init__(self, start: int) -> None:
         self._go_on_from(dict.fromkeys(frames.STREAMS, 0))
@@ -178,7 +178,7 @@ class Session:
         if self.opening is not None:
             self.process = step(PROCESS, self.process, "not listed")
 
-    def introduce(self, window: int) -> bytes:
+    def start_or_resume(self, window: int) -> bytes:
         """What its agent is sent on this stream: SPAWN until that was answered, then RESUME.
 
         From then on it may have been said before, and its agent may tell of losses again.
@@ -289,7 +289,7 @@ class Session:
 
 
 def count_ranks(sessions: Iterable[Session]) -> Counter[str]:
-    """By uid of the pods that have any."""
+    """How many ranks these sessions are, by the uid of their pod."""
     ranks: Counter[str] = Counter()
     for session in sessions:
         if session.ranks:

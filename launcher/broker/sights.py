@@ -1,4 +1,4 @@
-"""What the whole job looks like from each draining member, in one pass over it.
+"""The lookout: for each draining member, all that decides when its agent is asked to close.
 
 Reads what hosts, ledger and relay know, and remembers what is told of the training's starts;
 whether a member's agent is asked to close is decided in departures.py, for which it is looked up
@@ -37,7 +37,7 @@ class Lookout:
         self._most: Counter[str] = Counter()
         """By uid, the most ranks of this training that have run there at once."""
         self._running: Mapping[str, int] = {}
-        """By uid, the ranks that run, as the last settling has counted them."""
+        """By uid, the ranks that run, as they were last counted."""
         self.pace = Pace()
         self.watched_from = 0.0
         """Since when whatever comes is heard as it comes."""

@@ -22,7 +22,7 @@ UNDER_WAY = 4 * 1024 * 1024
 
 
 class Starts:
-    """By pod: what was sent and not answered, and what waits for that, in order."""
+    """The SPAWNs that agents have yet to answer: of each pod those sent, and those that wait."""
 
     def __init__(self) -> None:
         self._sent: dict[str, dict[bytes, int]] = {}

@@ -95,7 +95,7 @@ class Streams:
         broker: told what comes, asked what is wanted.
         wires: where frames for agents are queued.
         opener: runs the bridge in a pod.
-        touch: called when the broker has something to settle.
+        touch: called when the broker has something to conclude.
         chance: the dice for waiting.
     """
 
@@ -117,16 +117,16 @@ class Streams:
         self._handshakes = asyncio.Semaphore(HANDSHAKES)
         self._connections: defaultdict[str, int] = defaultdict(int)
         self._troubles: dict[str, dict[str, float]] = {FORBIDDEN: {}, REFUSED: {}}
-        """By what is told of it, the uids that it has met, with since when."""
+        """By the key of a report's problem: the pods that have that trouble, and since when."""
         self._told: dict[str, tuple[str, float]] = {}
-        """By the same, the one of these of which people are told, and when they were."""
+        """By the same key: the pod whose trouble stands in the report, and since when it does."""
 
     def look(self) -> None:
         """What is wanted may have changed."""
         self._changed.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Keep a stream to each pod to which one is wanted, for ever."""
         tasks: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
@@ -183,23 +183,23 @@ class Streams:
         for uid in [u for u in self._troubles[REFUSED] if u not in wanted or u in connected]:
             self._forget_trouble(REFUSED, uid)
         if connected:
-            self._settle(REFUSED)
+            self._withdraw(REFUSED)
 
     def _forget_trouble(self, kind: str, uid: str) -> None:
         """The trouble is over, or does not matter any more."""
         self._troubles[kind].pop(uid, None)
         if self._told.get(kind, ("",))[0] == uid:
             del self._told[kind]
-        self._settle(kind)
+        self._withdraw(kind)
 
-    def _settle(self, kind: str) -> None:
+    def _withdraw(self, kind: str) -> None:
         """Of whom people were told, he has it no more: whoever still has it says so himself.
 
         Also what a broker before us has complained of.
         """
         ledger = self._broker.ledger
         if kind not in self._told and kind in ledger.report.problems:
-            ledger.settle(kind)
+            ledger.withdraw(kind)
             self._touch()
 
     def _judge(self, member: Member, group: BaseExceptionGroup[Exception]) -> None:

@@ -64,7 +64,7 @@ class Tails:
             self._end(uid, most)
 
     def hand_over(self) -> list[LastLines]:
-        """Of those that are over, each once."""
+        """The last lines of each worker that is over, each worker's once."""
         over, self._over = self._over, []
         return over
 

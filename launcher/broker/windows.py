@@ -44,7 +44,7 @@ class Windows:
         """Before that nobody is idle who was not."""
 
     def expect(self, slots: int) -> None:
-        """So many sessions are to come in all."""
+        """The config was read: `slots` sessions are to come in all, and share the pool."""
         self._expected = slots
 
     def note_round_trip(self, uid: str, seconds: float) -> None:

@@ -43,7 +43,7 @@ class Bridges:
 
     @property
     def epoch(self) -> int:
-        """Of the launcher that is obeyed."""
+        """The epoch of the launcher that is obeyed."""
         return self._fence.epoch
 
     @property

@@ -75,9 +75,9 @@ class _Inlet:
         span[0] = span[0][count:]
         if span[1] is not None:
             self.safe = span[1] - len(span[0])
-        self.settle()
+        self.drop_written()
 
-    def settle(self) -> None:
+    def drop_written(self) -> None:
         """Let go of what needs no writing."""
         while self.spans and (self.discarded or not self.spans[0][0]):
             end = self.spans.popleft()[1]
@@ -85,7 +85,7 @@ class _Inlet:
 
     def _append(self, span: _Span) -> None:
         self.spans.append(span)
-        self.settle()
+        self.drop_written()
 
 
 Purpose = namedtuple("Purpose", ["ranks", "blacklists"])
@@ -272,7 +272,7 @@ class Claim:
         """Nobody reads this stream any more: its bytes count as written from now on."""
         inlet = self._inlets[stream]
         inlet.discarded = True
-        inlet.settle()
+        inlet.drop_written()
         self._tell(stream)
         self._acknowledge_exit()
 

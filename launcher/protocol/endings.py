@@ -37,7 +37,7 @@ Step = namedtuple("Step", ["signal", "spares_group"])
 
 
 class Ending:
-    """One session's."""
+    """One session's end. The agent tells it what happens, and does the Steps that it answers."""
 
     def __init__(self) -> None:
         self.is_told = False
@@ -45,9 +45,9 @@ class Ending:
         self.is_forced = False
         """No process of the session may outlive its end."""
         self.is_empty = False
-        """None does, by the last look."""
+        """No process of the session was there at the last look."""
         self.is_hopeless = False
-        """Whatever is left, the end is told now."""
+        """The time for ending the rest is over: the session's end is told, whatever is left."""
         self._ended_at: Optional[float] = None
         self._term_at: Optional[float] = None
         self._kill_at: Optional[float] = None

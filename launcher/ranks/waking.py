@@ -51,7 +51,7 @@ BUFFER = b"N4gloo9transport3tcp13UnboundBufferE\0"
 """What the type of a buffer of Gloo's calls itself (gloo/transport/tcp/unbound_buffer.h). Its parts
 and their order are the same in Horovod 0.20 to 0.28.1."""
 PAIR = b"N4gloo9transport3tcp4PairE\0"
-"""That of a connection's (gloo/transport/tcp/pair.h), the same in these."""
+"""What the type of a connection of Gloo's calls itself (gloo/transport/tcp/pair.h), in the same."""
 _ENTRY = re.compile(r"tfd: +(\d+) .* data: +([0-9a-f]+) .* ino:([0-9a-f]+) ")
 """In /proc/self/fdinfo/N, since Linux 4.13; before, the inode was missing."""
 _HEAD, _CONDITION = 40, 48
@@ -64,7 +64,7 @@ _WORD = 8
 
 
 class Memory:
-    """That of this process, read by the kernel; OSError where there is none."""
+    """The memory of this process, read through the kernel: OSError where none is, and no crash."""
 
     def __init__(self) -> None:
         self._file = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -385,7 +385,7 @@ def is_able() -> bool:
 
 
 def find_threads() -> "Set[int]":
-    """Of this process, those of Python and all others."""
+    """The ids of all threads of this process, those of Python and others."""
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 

@@ -100,7 +100,7 @@ class Launcher:
         """Whether we were told of a notice, of whichever pod of the job."""
         env = environments.make_script_environment(environ)
         self._scripts = tuple(Scripts(paths.results, env) for _ in range(2))
-        """Of scalings, and of the end of this pod: that waits for no other."""
+        """Scripts of scalings, and the notice script, which waits for none of those."""
         self._command: Optional[int] = None
         """The command's pid, once GO came."""
         self._start_at: Optional[float] = None

@@ -72,7 +72,7 @@ class Moments:
         self._newest = 0
 
     def follow(self, clock: int) -> int:
-        """That of one more change; one thread asks, that which looks at the list of hosts."""
+        """The moment of one more change; only the thread asks that looks at the list of hosts."""
         self._newest = max(clock, self._newest + 1)
         return self._newest
 
@@ -103,7 +103,7 @@ class Teller:
                 self._thread, self._since = thread, self._clock()
 
     def _run(self) -> None:
-        """Until all is told, or another thread is at it."""
+        """The body of a thread: tells changes until none is left, or another thread does it."""
         is_answered = True
         while True:
             with self._lock:

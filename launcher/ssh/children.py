@@ -30,7 +30,7 @@ class RemoteChildren:
         self._environ = dict(environ)
         self._last = 0
         self._sessions: Dict[int, bytes] = {}
-        """By key, until they are known to have ended."""
+        """By key, the ids of all sessions that are not known to have ended."""
         self._running: Dict[int, Tuple[int, int]] = {}
         """By the pid of a session's ssh: the session's key, and our end of its stdin."""
         self._ending: Dict[int, int] = {}
@@ -106,20 +106,30 @@ class RemoteChildren:
         self._send_signals()
 
     def forget(self, key: int) -> None:
-        """Nothing of a session is left here once it has ended."""
+        """The agent has seen a session's process end: by then nothing is kept of that one here."""
 
     def survey(self, number: int, spared: FrozenSet[bytes] = frozenset()) -> int:
-        """What sessions have left behind in the worker is not looked for: none that is known."""
+        """The agent asks how many processes are left of all its sessions, and has them signalled.
+
+        Always 0, and nobody is signalled: what sessions leave behind in a worker that is reached by
+        ssh, session.sh ends there.
+        """
         del number, spared
         return 0
 
     def sweep(self, session: bytes, number: int, *, spares_group: bool) -> int:
-        """Nothing of a session is looked for: its ssh ends when the worker says that it is over."""
+        """The agent asks the same of one session, before it tells that session's end.
+
+        Always 0: the session's ssh ends once session.sh in the worker says that nothing is left.
+        """
         del session, number, spares_group
         return 0
 
     def notify(self, number: int) -> int:
-        """Nobody in the worker is told of a notice: the launcher alone is."""
+        """The agent has heard a notice, and signals who wants to know of it.
+
+        Always 0, for nobody is signalled: by ssh the launcher alone is told of notices.
+        """
         del number
         return 0
 

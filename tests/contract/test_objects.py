@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from et_kube.api import APPLY_PATCH, JSON_PATCH
+from et_kube.api import APPLY_PATCH
 from et_kube.errors import AlreadyExists, Conflict, NotFound, Refused
 from et_kube.resources import CONFIG_MAPS, TRAINING_JOBS, Json
 from tests.contract.conftest import Site
@@ -127,22 +127,6 @@ async def test_a_patch_of_a_recreated_object_is_a_conflict(site: Site):
     pin = {k: stored["metadata"][k] for k in ("uid", "resourceVersion")}
     with pytest.raises(Conflict):
         await site.api.patch(ref, {"metadata": pin, "data": {"a": "1"}})
-
-
-async def test_a_json_patch_applies_when_its_test_holds(site: Site):
-    await site.create(CONFIG_MAPS, make_config_map("box", {"a": "1"}))
-    ref = site.ref(CONFIG_MAPS, "box")
-    operations = [
-        {"op": "test", "path": "/data/a", "value": "1"},
-        {"op": "replace", "path": "/data/a", "value": "2"},
-        {"op": "add", "path": "/data/b", "value": "3"},
-    ]
-    changed = await site.api.patch(ref, operations, content_type=JSON_PATCH)
-    assert changed["data"] == {"a": "2", "b": "3"}
-    with pytest.raises(Refused) as caught:
-        await site.api.patch(ref, operations, content_type=JSON_PATCH)
-    assert caught.value.status == 422
-    assert (await site.api.get(ref))["data"] == {"a": "2", "b": "3"}
 
 
 async def test_an_apply_creates_and_holds_what_it_names_and_takes_back_what_it_brought(site: Site):

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from et_kube.api import JSON_PATCH
 from et_kube.errors import Refused
 from et_kube.resources import (
     SCALE_INS,
@@ -156,7 +155,8 @@ async def test_a_job_of_another_operator_stays_what_it_is(real: Site):
         "startTime": "2026-01-01T00:00:00Z",
     }
     whole = [{"op": "add", "path": "/status", "value": body}]
-    stored = await real.api.patch(ref, whole, subresource="status", content_type=JSON_PATCH)
+    kind = "application/json-patch+json"
+    stored = await real.api.patch(ref, whole, subresource="status", content_type=kind)
     decoded = decode_job(stored)
     assert decoded.is_foreign
     assert decoded.status.current_workers == ("train-worker-0", "train-worker-1")

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from devcluster.audits import Request, decode, mark_end, read_lines
+from devcluster.audits import Mark, Request, decode, read_lines
 from devcluster.settings import find_cluster
+
+
+def mark_end(log: Path) -> Mark:
+    """Where the log ends now."""
+    status = log.stat()
+    return Mark(status.st_ino, status.st_size)
 
 
 class Audit:

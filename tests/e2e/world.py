@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from et.steps import Step, list_sizes, parse_steps
+from et.steps import Step, list_sizes, parse_step
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUP = "kai.alibabacloud.com"
@@ -123,7 +123,7 @@ class RealWorld:
         of the next one, who is another worker.
         """
         lines = "".join(map(self.log, self.launchers(job))).splitlines()
-        found = parse_steps("\n".join(sorted(lines, key=_read_time)))
+        found = (step for line in sorted(lines, key=_read_time) if (step := parse_step(line)))
         return [step for step in found if None not in (step.number, step.loss, step.size)]
 
     def launchers(self, job: str) -> list[str]:

@@ -53,7 +53,7 @@ class Written:
     @property
     def stored(self) -> Document:
         """What a server takes it for; raises NotStored, also of what is too deep for the fakes."""
-        found: Document = settle(self.document)
+        found: Document = as_stored(self.document)
         return found
 
 
@@ -176,7 +176,7 @@ def dump(document: Any) -> str:
     return text
 
 
-def settle(value: Any, level: int = 0) -> Any:
+def as_stored(value: Any, level: int = 0) -> Any:
     """The value as an API server reads it from its text; raises NotStored.
 
     Halves of surrogate pairs become U+FFFD, whole numbers beyond 64 bits become floats.
@@ -186,11 +186,11 @@ def settle(value: Any, level: int = 0) -> Any:
     if isinstance(value, Raw):
         if value.value is REFUSED:
             raise NotStored(value.text[:40])
-        return settle(value.value, level)
+        return as_stored(value.value, level)
     if isinstance(value, dict):
-        return {settle(key): settle(item, level + 1) for key, item in value.items()}
+        return {as_stored(key): as_stored(item, level + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [settle(item, level + 1) for item in value]
+        return [as_stored(item, level + 1) for item in value]
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:

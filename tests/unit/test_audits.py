@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devcluster.audits import mark_end, read_lines
+from devcluster.audits import read_lines
+from tests.e2e.audits import mark_end
 
 
 def test_from_a_mark_on_everything_is_read_though_the_file_was_full_meanwhile(

@@ -35,7 +35,7 @@ from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
 from tests.makers import make_config_map, make_job
 from tests.simulation.worlds import NAMESPACE
-from tests.specs.generating import Case, Generator, NotStored, build_case, settle
+from tests.specs.generating import Case, Generator, NotStored, as_stored, build_case
 from tests.specs.odds import ODDS
 from tests.specs.places import put
 from tests.unit.et.rigs import make_cluster, make_screen, read
@@ -174,7 +174,7 @@ def test_whatever_a_report_says_is_read_or_refused(
     key = data.draw(st.sampled_from(sorted(good)))
     path = (key, *data.draw(st.sampled_from([(), ("a",), ("a", 0), ("a", "code"), (0,)])))
     try:
-        text = json.dumps(put(good, path, settle(ODDS[kind](dice))))
+        text = json.dumps(put(good, path, as_stored(ODDS[kind](dice))))
     except (NotStored, AssertionError):
         return
     for read_it in (decode_report, decode_config):

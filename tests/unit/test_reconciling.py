@@ -123,7 +123,7 @@ class ReconcilerRig(StoreRig):
         return dict(job["status"])
 
     def taken(self) -> list[Ref]:
-        return list(self._known.taken)
+        return list(self._known.taken_names)
 
     @property
     def refusals(self) -> dict[Subject, Refusal]:

@@ -68,7 +68,7 @@ def build_rights(job: TrainingJob, workers: Collection[str]) -> Rights:
 
 
 def build_no_rights(job: TrainingJob) -> Rights:
-    """None, which nobody can bind for what comes later: see build_seal."""
+    """Rights of nothing: a name alone, to which nobody can bind what comes later (build_seal)."""
     return Rights(build_seal(job.uid))
 
 
@@ -100,7 +100,7 @@ def _metadata(job: TrainingJob, name: str) -> dict[str, Any]:
 
 
 def _metadata_without_name(job: TrainingJob) -> dict[str, Any]:
-    """With the beginning of one, to which the server makes up the end."""
+    """Metadata with the beginning of a name, to which the server makes up the end."""
     metadata = _metadata(job, "")
     del metadata["name"]
     return {**metadata, "generateName": build_role_prefix(job.key.name)}

@@ -388,7 +388,7 @@ def test_what_a_loss_cost_is_read_in_a_log_that_tells_of_it() -> None:
         f"{LOST} was lost: no step for 4.5 s (from step to step it takes 1.0 s), "
         "2 steps trained again"
     )
-    assert not loss.is_settled, "the ring that takes in the next worker comes yet"
+    assert not loss.is_complete, "the ring that takes in the next worker comes yet"
 
 
 def test_a_minute_later_all_was_told_and_what_follows_is_no_cost_of_it() -> None:
@@ -396,7 +396,7 @@ def test_a_minute_later_all_was_told_and_what_follows_is_no_cost_of_it() -> None
     tell_steps(loss, range(1, 11), 1.0)
     tell_loss(loss, 10.5)
     tell_steps(loss, range(11, 80), 14.0)
-    assert loss.is_settled
+    assert loss.is_complete
     told = loss.describe()
     tell_steps(loss, [80], 300.0)
     assert loss.describe() == told
@@ -407,7 +407,7 @@ def test_a_training_that_does_not_go_on_is_waited_for() -> None:
     tell_steps(loss, range(1, 11), 1.0)
     tell_loss(loss, 11.0)
     tell(loss, 100.0, "some words")
-    assert not loss.is_settled
+    assert not loss.is_complete
     tell_steps(loss, [11, 12], 130.0)
     assert "no step for 120.0 s" in loss.describe()
 
@@ -431,4 +431,4 @@ def test_a_log_without_a_loss_or_without_steps_tells_of_no_cost() -> None:
     tell_loss(silent, 1.0)
     tell(silent, 700.0, "words")
     assert (loss.describe(), silent.describe()) == ("", "")
-    assert silent.is_settled, "nobody waits for ever"
+    assert silent.is_complete, "nobody waits for ever"

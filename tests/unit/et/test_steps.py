@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et.steps import Progress, Step, count_repeats, find_cause, list_sizes, parse_step, parse_steps
+from et.steps import Progress, Step, count_repeats, find_cause, list_sizes, parse_step
 
 CASES = {
     "[0]<stdout>:step=26 loss=0.097518 size=2 epoch=0 rank=0 host=worker-1 t=1795254992.2": Step(
@@ -68,9 +68,9 @@ def test_what_was_printed_is_what_is_read(number: int, loss: float, size: int):
 
 
 def test_sizes_and_repeated_steps_are_counted_over_a_log():
-    text = "step=1 size=2\nstep=2 size=2\nnoise\nstep=2 size=4\nstep=3 size=2\n"
+    lines = ("step=1 size=2", "step=2 size=2", "noise", "step=2 size=4", "step=3 size=2")
 
-    steps = parse_steps(text)
+    steps = [step for line in lines if (step := parse_step(line)) is not None]
 
     assert list_sizes(steps) == [2, 4, 2]
     assert count_repeats(steps) == 1

@@ -63,7 +63,7 @@ async def recording(
             task.cancel()
 
 
-async def test_a_report_becomes_an_event_on_its_object():
+async def test_what_is_recorded_becomes_an_event_on_its_object():
     server = Server()
     async with recording(server, FakeClock()) as recorder:
         recorder.record(make_event())

@@ -59,7 +59,7 @@ def build_node(server: NodeServer, name: str = "node-1") -> Node:
 
 
 @dataclass
-class World(Generic[S]):
+class CloudWorld(Generic[S]):
     """One program, its node and its cloud."""
 
     service: S
@@ -106,6 +106,6 @@ class World(Generic[S]):
             await run_unless(stop.wait(), poller.run())
 
 
-def make_aws_world(server: NodeServer | None = None) -> World[AwsService]:
+def make_aws_world(server: NodeServer | None = None) -> CloudWorld[AwsService]:
     clock = FakeClock()
-    return World(AwsService(clock.monotonic), server or build_server(), clock)
+    return CloudWorld(AwsService(clock.monotonic), server or build_server(), clock)

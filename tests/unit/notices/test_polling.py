@@ -18,7 +18,7 @@ from et_notices.telling import MANAGER, Node, Unheld
 from fakes.clock import FakeClock
 from fakes.metadata import AzureService, GcpService, TencentService
 from fakes.nodes import NodeServer
-from tests.unit.notices.rigs import World, at, build_ask, build_server, make_aws_world, write
+from tests.unit.notices.rigs import CloudWorld, at, build_ask, build_server, make_aws_world, write
 
 OTHERS = {"others": "stay"}
 
@@ -121,7 +121,7 @@ async def test_a_node_of_no_known_cloud_is_asked_nothing_and_that_is_said_once()
 async def test_a_cloud_that_is_set_needs_no_provider_id():
     service = TencentService()
     service.moment = "2026-01-01 08:02:00"
-    world = World(service, server=build_server(""), cloud="tencent")
+    world = CloudWorld(service, server=build_server(""), cloud="tencent")
     async with world.running() as pass_time:
         await pass_time(5)
     assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:02:00Z"
@@ -184,9 +184,9 @@ class WrongClock(FakeClock):
         self.wrong = timedelta()
 
 
-def make_azure_world() -> World[AzureService]:
+def make_azure_world() -> CloudWorld[AzureService]:
     clock = WrongClock()
-    world = World(AzureService(), clock=clock, cloud="azure")
+    world = CloudWorld(AzureService(), clock=clock, cloud="azure")
     world.server.strike = clock.hear
     return world
 

@@ -88,7 +88,7 @@ def test_names_of_the_gone_do_not_pile_up_where_somebody_is_always_leaving() -> 
 def test_a_name_that_somebody_else_holds_gets_no_rights() -> None:
     world = ModelWorld()
     world.step()
-    world.taken = frozenset({"job-worker-1"})
+    world.taken_names = frozenset({"job-worker-1"})
     world.settle()
 
     assert world.role_names == name_workers(0, 2)
@@ -99,13 +99,13 @@ def test_rights_go_while_a_document_of_the_job_is_somebody_elses(name: str) -> N
     world = ModelWorld()
     world.start()
     child = world.children.pop(name)
-    config, report, world.taken = world.config, world.report, frozenset({name})
+    config, report, world.taken_names = world.config, world.report, frozenset({name})
     world.config = None if name == "job-config" else config
     world.settle()
     assert world.role_names == frozenset()
 
     world.children[name], world.config, world.report = child, config, report
-    world.taken = frozenset()
+    world.taken_names = frozenset()
     world.settle()
     assert world.role_names == name_workers(0, 1)
 

@@ -525,11 +525,11 @@ def test_beside_a_pair_whoever_is_lost_is_replaced_at_the_most_too() -> None:
 
 def test_a_name_that_is_anothers_is_decided_anew() -> None:
     world = start()
-    world.taken = frozenset({NEW})
+    world.taken_names = frozenset({NEW})
     say(world, "n2", 120)
     world.settle()
     assert "job-worker-4" in world.pods
-    world.taken = frozenset()
+    world.taken_names = frozenset()
     come(world)
     world.go_on()
     assert world.workers == ["job-worker-0", "job-worker-1", "job-worker-4"]
@@ -539,7 +539,7 @@ def test_a_name_that_another_takes_meanwhile_is_decided_anew() -> None:
     world = start()
     say(world, "n2", 120)
     world.step()
-    world.taken = frozenset({NEW})
+    world.taken_names = frozenset({NEW})
     world.settle()
     assert "job-worker-4" in world.pods
     assert [r.name for r in world.status.workers if r.replaces] == ["job-worker-4"]

@@ -311,7 +311,7 @@ def test_a_place_whose_name_somebody_else_takes_waits_on_under_another_name() ->
     fail_place(world, 4)
     world.end(world.workers[-1], 1)
     world.settle()
-    world.taken = frozenset({"job-worker-8"})
+    world.taken_names = frozenset({"job-worker-8"})
     world.settle()
     assert find_wait(world) == 8
     assert world.pods["job-worker-9"].retries == 4

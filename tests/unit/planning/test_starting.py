@@ -214,7 +214,7 @@ def test_refused_pods_are_asked_for_at_once_when_the_author_has_changed_the_job(
 def test_a_taken_worker_name_is_skipped() -> None:
     world = ModelWorld()
     world.step()
-    world.taken = frozenset({"job-worker-1"})
+    world.taken_names = frozenset({"job-worker-1"})
     world.settle()
     assert world.workers == ["job-worker-0", "job-worker-2"]
     assert world.condition("NameTaken") is None
@@ -222,7 +222,7 @@ def test_a_taken_worker_name_is_skipped() -> None:
 
 def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
     world = ModelWorld()
-    world.taken = frozenset({"job-config"})
+    world.taken_names = frozenset({"job-config"})
     world.settle()
     assert world.pods == {}
     assert world.condition("NameTaken") == "Unknown"
@@ -232,7 +232,7 @@ def test_a_taken_launcher_name_is_named_after_a_minute() -> None:
     world.wait(1)
     world.settle()
     assert world.condition("NameTaken") == "True"
-    world.taken = frozenset()
+    world.taken_names = frozenset()
     world.settle()
     assert len(world.pods) == 3
     assert world.condition("NameTaken") == "False"
@@ -323,7 +323,7 @@ def test_that_all_who_are_wanted_are_listed_is_told_once_where_it_began_with_few
 
 def test_a_name_known_to_be_taken_is_never_recorded() -> None:
     world = ModelWorld()
-    world.taken = frozenset({"job-worker-1"})
+    world.taken_names = frozenset({"job-worker-1"})
     world.step()
     assert [r.name for r in world.status.workers] == ["job-worker-0", "job-worker-2"]
 

@@ -67,14 +67,14 @@ def test_a_name_is_somebody_elses_for_so_long_or_until_it_is_seen_to_go() -> Non
     book.note_taken(KEY, "u", CONFIG, NOW, is_in_sight=False)
     assert book.find_waiting("team", "train-config") == {KEY}
     book.expire(KEY, NOW + TAKEN_FOR - timedelta(seconds=1))
-    assert book.find(KEY, "u").taken
+    assert book.find(KEY, "u").taken_names
     book.expire(KEY, NOW + TAKEN_FOR)
     assert (book.find(KEY, "u").is_empty, book.find_waiting("team", "train-config")) == (True, ())
 
     book.seen = {CONFIG}
     book.note_taken(KEY, "u", CONFIG, NOW, is_in_sight=True)
     book.expire(KEY, NOW)
-    assert book.find(KEY, "u").taken
+    assert book.find(KEY, "u").taken_names
     book.seen = set()
     book.expire(KEY, NOW)
     assert book.find(KEY, "u").is_empty

@@ -119,7 +119,7 @@ class BrokerRig:
         self.settle()
 
     def settle(self) -> None:
-        self.broker.settle(self.now)
+        self.broker.conclude(self.now)
 
     def asked(self) -> list[str]:
         found = [uid for uid, name in self.agents if name == "CLOSE_IF_IDLE"]
@@ -282,7 +282,7 @@ def test_before_the_first_config_discovery_gets_no_answer():
     assert rig.text is None
 
 
-def test_a_read_between_config_and_settling_sees_the_shorter_list():
+def test_a_read_between_config_and_conclusion_sees_the_shorter_list():
     rig = make_started()
     config = rig.broker.hosts.config
     assert config is not None
@@ -294,7 +294,7 @@ def test_a_read_between_config_and_settling_sees_the_shorter_list():
     assert rig.report.served_generation == 9
 
 
-def test_a_read_between_config_and_settling_sees_who_was_held_in_the_place_of_who_leaves():
+def test_a_read_between_config_and_conclusion_sees_who_was_held_in_the_place_of_who_leaves():
     rig = make_started()
     rig.configure({2: MemberState.HELD})
     assert "uid-2" in rig.broker.wanted(), "a stream is opened"
@@ -1057,7 +1057,7 @@ class Counted(dict[str, Any]):
         return super().values()
 
 
-def test_a_settle_goes_through_the_members_as_often_however_many_leave():
+def test_a_conclusion_goes_through_the_members_as_often_however_many_leave():
     passes = []
     for leaving in (2, 40):
         rig = BrokerRig()

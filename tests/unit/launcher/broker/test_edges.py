@@ -746,21 +746,21 @@ def test_a_ping_goes_before_what_waits():
     run(check())
 
 
-def test_ends_that_come_together_are_settled_together():
+def test_ends_that_come_together_are_concluded_together():
     class Core:
-        settled: list[float]
+        concluded: list[float]
 
         def __init__(self) -> None:
-            self.settled = []
+            self.concluded = []
 
-        def settle(self, at: float) -> None:
-            self.settled.append(at)
+        def conclude(self, at: float) -> None:
+            self.concluded.append(at)
 
         def note_absence(self, at: float) -> None:
             raise AssertionError(f"was there at {at}")
 
         def due(self) -> float:
-            return 3.0 if len(self.settled) < 3 else 100.0
+            return 3.0 if len(self.concluded) < 3 else 100.0
 
     async def check() -> None:
         core = Core()
@@ -771,20 +771,20 @@ def test_ends_that_come_together_are_settled_together():
         pacer.touch()
         await asyncio.sleep(4.0)
         task.cancel()
-        assert core.settled == [0.0, 1.0, 3.0]
+        assert core.concluded == [0.0, 1.0, 3.0]
 
     run(check())
 
 
 class StoppedCore:
-    """Has something due at 3, and may be stopped while it settles."""
+    """Has something due at 3, and may be stopped while it concludes."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.told: list[tuple[str, float]] = []
         self._seconds = seconds
 
-    def settle(self, at: float) -> None:
-        self.told.append(("settle", at))
+    def conclude(self, at: float) -> None:
+        self.told.append(("conclude", at))
         stand_still(self._seconds)
         self._seconds = 0.0
 
@@ -816,19 +816,19 @@ async def pace(core: StoppedCore, seconds: float) -> None:
 def test_a_core_that_was_stopped_is_told_so_before_anything_else():
     core = StoppedCore()
     run(pace(core, 20.0))
-    assert core.told == [("settle", 0.0), ("absence", 21.5), ("settle", 21.5)]
+    assert core.told == [("conclude", 0.0), ("absence", 21.5), ("conclude", 21.5)]
 
 
-def test_so_is_one_that_was_stopped_while_it_settled():
+def test_so_is_one_that_was_stopped_while_it_concluded():
     core = StoppedCore(20.0)
     run(pace(core, 0.0))
-    assert core.told == [("settle", 0.0), ("absence", 20.0), ("settle", 20.0)]
+    assert core.told == [("conclude", 0.0), ("absence", 20.0), ("conclude", 20.0)]
 
 
 def test_who_is_a_little_late_was_not_stopped():
     core = StoppedCore(1.0)
     run(pace(core, 1.0))
-    assert core.told == [("settle", 0.0), ("settle", 2.5), ("settle", 3.0)]
+    assert core.told == [("conclude", 0.0), ("conclude", 2.5), ("conclude", 3.0)]
 
 
 def test_a_start_that_came_while_the_broker_was_stopped_is_not_refused(tmp_path: Path):
@@ -888,7 +888,7 @@ def test_an_exit_is_in_the_report_that_is_kept():
         spawn, ended = decoder
         rig.broker.take_peer_frame(1, spawn, now())
         rig.broker.take_agent_frame("uid-0", ended, now())
-        rig.broker.settle(now())
+        rig.broker.conclude(now())
         assert rig.report.exits["uid-0"] == (SessionExit((b"s" * 16).hex(), 134, "signal 6"),)
 
     run(check())

@@ -147,5 +147,5 @@ def test_an_earlier_report_of_the_same_launcher_is_taken_and_no_other():
 def test_a_problem_that_is_over_leaves_the_report():
     ledger = make_ledger()
     ledger.complain("ExecForbidden", "get pods/exec")
-    ledger.settle("ExecForbidden")
+    ledger.withdraw("ExecForbidden")
     assert ledger.report.problems == {}

@@ -69,7 +69,7 @@ EVENTS = {
     "listed": Event(lambda s: s.note_listed(is_exited=False), "listed"),
     "over": Event(lambda s: s.note_listed(is_exited=True), "listed with its end"),
     "unlisted": Event(lambda s: s.note_unlisted(), "not listed"),
-    "sent": Event(lambda s: s.introduce(1), "sent"),
+    "sent": Event(lambda s: s.start_or_resume(1), "sent"),
     "SPAWNED": tell(make_frame(frames.SPAWNED, instance="i"), "SPAWNED"),
     "DATA": tell(DATA, "DATA"),
     "DROPPED": tell(DROPPED, "DROPPED"),
@@ -124,9 +124,9 @@ def test_what_no_agent_knows_is_kept_and_started_anew():
     session = Session(ID, "w-0", uid="uid")
     open_session(session)
     assert (session.process, session.is_running) == (KEPT, False)
-    session.introduce(1)
+    session.start_or_resume(1)
     session.take(make_frame(frames.EXIT, code=255))
     assert session.process == EXITED
     session.note_unlisted()
-    session.introduce(1)
+    session.start_or_resume(1)
     assert (session.process, session.is_running) == (SENT, True)

@@ -352,7 +352,7 @@ class Whole:
         for shim in self.shims:
             shim.peer = 0
         self.peers.clear()
-        self.broker.settle(self.now)
+        self.broker.conclude(self.now)
         report = self.memory.report
         report = replace(report, broker_start=report.broker_start + 1)
         self.memory = replace(self.memory, report=report)
@@ -360,7 +360,7 @@ class Whole:
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.broker.settle(self.now)
+        self.broker.conclude(self.now)
         for number, worker in enumerate(self.workers):
             if worker.is_open:
                 # An open stream is pinged; what is under way counts as one.
@@ -392,7 +392,7 @@ class Whole:
                 for stream in frames.STREAMS:
                     self.write(index, stream, 1 << 30)
                 self.say(index, 1 << 30)
-            self.broker.settle(self.now)
+            self.broker.conclude(self.now)
             self.check()
             if all(shim.claim.exit_code is not None for shim in self.shims):
                 return
