@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import pytest
 
-from et_scheduler.model.shapes import MINUTE
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.decisions import Decision
+from et_scheduler.model.jobs import Job
+from et_scheduler.model.queues import Queue
+from et_scheduler.model.shapes import MINUTE, SECOND
 from et_scheduler.simulating.edl import decide_as_edl
 from et_scheduler.simulating.jobs import Work
 from et_scheduler.simulating.judging import BreachError, Judge
@@ -13,10 +20,18 @@ from et_scheduler.simulating.simulation import Simulation
 from tests.unit.scheduler.makers import MAIN, cpus, make_job, make_nodes, make_simulation
 
 
+def decide_again(
+    cluster: Cluster, queues: Iterable[Queue], jobs: Iterable[Job], now: int
+) -> Decision:
+    """As EDL, and a pass each ten seconds: what goes on for too long is seen in one."""
+    decision = decide_as_edl(cluster, queues, jobs, now)
+    return replace(decision, wake_at=decision.wake_at or now + 10 * SECOND)
+
+
 def make_judged(least: int, services: int = 0) -> Simulation:
     """Two nodes of 8 CPUs under a policy that starts whoever comes, with workers of 3."""
     simulation = make_simulation(make_nodes(2), [], MAIN)
-    simulation.decide = decide_as_edl
+    simulation.decide = decide_again
     simulation.add_services(services, cpus(3), 1)
     simulation.submit(Work(make_job("gang", least, least, worker=cpus(3)), 0))
     simulation.checks.append(Judge())
