@@ -1291,6 +1291,7 @@ async def test_a_watch_that_is_faster_than_the_list_that_a_plan_rests_on(workers
     assert successor.events == []
 
 
+@pytest.mark.long
 async def test_a_worker_of_whom_nothing_is_known_is_looked_for_before_another_is_named() -> None:
     rig = await begin_to_run()
     job = Ref(TRAINING_JOBS, "team", "train")

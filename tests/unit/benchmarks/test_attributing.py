@@ -110,6 +110,7 @@ def test_a_growth_has_an_owner_in_each_piece() -> None:
     assert all(piece.end - piece.begin == pytest.approx(0.1) for piece in pieces)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from(PARTIES)), min_size=1, max_size=8))
 def test_whatever_the_clocks_say_the_pieces_have_no_gap(marks: list[tuple[float, str]]) -> None:
     steps: dict[str, Step] = {}

@@ -58,6 +58,7 @@ def start(workers: int = 4) -> Mute:
     return world
 
 
+@pytest.mark.long
 def test_a_scaling_that_is_deleted_and_held_by_a_finalizer_holds_up_no_other() -> None:
     world = start()
     uid = world.ask(ScalingKind.IN, "in")
@@ -147,6 +148,7 @@ def test_no_scaling_is_begun_while_too_many_ends_are_untold_but_a_number_is() ->
     assert world.status.scaling is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_clock_set_back", [False, True])
 def test_a_clock_that_is_set_back_keeps_no_end_for_longer(is_clock_set_back: bool) -> None:
     world = start()
@@ -200,6 +202,7 @@ def test_by_a_clock_that_is_behind_no_pod_outlives_its_grace() -> None:
     assert world.scaling_phase("in") == "ScaleSucceeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grace", [30, 3600])
 def test_a_pod_that_outlives_its_grace_holds_a_scale_in_for_a_bounded_time(grace: int) -> None:
     world = start()

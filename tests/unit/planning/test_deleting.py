@@ -110,6 +110,7 @@ def test_a_launcher_that_ended_while_nobody_looked_has_told_its_end(invalid: str
     assert world.phase() == "Succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seconds", "reason"), [(-1, "LauncherFailed"), (1, "Deleted")])
 def test_a_failure_is_the_commands_own_where_it_came_before_the_deletion(
     seconds: int, reason: str

@@ -77,6 +77,7 @@ def outlive(world: ModelWorld, code: int, skew: int = 0) -> None:
     world.settle()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skew", [0, -3600, 3600])
 @pytest.mark.parametrize("code", [0, 1])
 def test_what_works_on_beside_a_launcher_that_has_ended_has_ten_minutes_by_our_clock(
@@ -201,6 +202,7 @@ def test_of_a_long_log_the_last_words_are_told() -> None:
     assert told.message.endswith("RuntimeError: worker-1 exited with 143")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "code", "restarts"),
     [
@@ -591,6 +593,7 @@ def test_a_job_that_failed_for_its_launchers_image_says_what_it_needs() -> None:
     assert world.events[-1].message == failed.message
 
 
+@pytest.mark.long
 def test_active_deadline_ends_the_job_and_its_launcher() -> None:
     world = start(active_deadline=timedelta(seconds=100))
     assert world.requeue_after == timedelta(seconds=99)

@@ -85,6 +85,7 @@ def count_before(world: ModelWorld, age: timedelta) -> None:
     world.job = replace(world.job, status=replace(world.status, lost_launchers=row))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leaves", [use_up_and_start_in, scale_in, tell_unlisted])
 @pytest.mark.parametrize("hours", [23, 24])
 def test_one_in_which_something_may_run_explains_it_and_not_for_ever(

@@ -178,6 +178,7 @@ def test_a_pod_in_the_place_of_a_launcher_yet_to_come_keeps_no_job_without_one(
     assert not world.pods[name].is_deleting
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_a_pass_comes_to_its_end_however_many_pods_somebody_has_given_to_the_job() -> None:
     """For the reason of each one's end less room is left than the dots of one that is cut take."""

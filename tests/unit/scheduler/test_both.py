@@ -236,6 +236,7 @@ async def test_a_job_whose_workers_are_reached_by_ssh_waits_in_line_and_starts()
         assert pair.count("one") == 1
 
 
+@pytest.mark.long
 async def test_a_new_job_that_would_have_no_pods_is_given_no_room_that_is_free() -> None:
     pair = Pair(nodes=2, cpu=4)
     pair.refuse(

@@ -70,6 +70,7 @@ def remake(job: Job, at: int) -> Job:
     return add(replace(job, pods=job.pods[:-1]), at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "grown",
     [

@@ -214,6 +214,7 @@ def test_the_turns_go_on_where_others_were_asked_for_it(minutes: int, *, is_open
     assert (after["small"].state is AdmissionState.ADMITTED) == is_open
 
 
+@pytest.mark.long
 def test_whoever_holds_nodes_others_wait_for_no_longer_than_a_turn() -> None:
     gang = hold(make_job("gang", 4, 4, 8), *NAMES)
     jobs, now, waited = [gang, run_on(make_job("stays", 1, 1), "node-00")], NOW, 0

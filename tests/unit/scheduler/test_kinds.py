@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 
+import pytest
+
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Admission, Job
@@ -119,6 +121,7 @@ def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him(
     assert both == set(uids)
 
 
+@pytest.mark.long
 def test_nothing_of_a_pass_waits_for_the_collector() -> None:
     """With thousands of kinds it is some hundred MB, and the next passes come before it does."""
 

@@ -102,6 +102,7 @@ def test_for_one_that_goes_on_failing_to_stand_nobody_leaves_for_hours(
         assert limits or "no nodes are held for " in decision.explanations["gang"].message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("least", "quota"), [(2, 2), (2, 5), (8, 3)])
 def test_a_job_that_its_quota_holds_back_costs_its_neighbours_few_workers(
     least: int, quota: int

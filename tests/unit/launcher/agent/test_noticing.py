@@ -111,6 +111,7 @@ def test_without_a_signal_it_is_only_read_and_is_gone_when_it_is_withdrawn(
     assert (code, b"hears" in out) == (0, False)
 
 
+@pytest.mark.long
 def test_whoever_comes_next_hears_that_it_knows(worker: Worker, path: Path) -> None:
     worker.start(**{ENV_NOTICE: str(path)})
     peer = worker.connect().hello()

@@ -105,6 +105,7 @@ def test_the_ranks_of_an_elastic_run_begin_with_ours_where_losses_are_to_cost_se
     assert not any(line.startswith(names.ENV_LOSSES) for line in lines)
 
 
+@pytest.mark.long
 def test_ranks_that_do_not_begin_with_python_are_told_of(tmp_path: Path, start: Start):
     environ = {"PATH": install(tmp_path / "real") + ":/usr/bin:/bin", **FAST}
     out, err = start(RUN, *ELASTIC, "bash", "run.sh", env=environ).communicate(timeout=20)

@@ -586,6 +586,7 @@ def test_scripts_wait_for_each_other(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "script",
     [
@@ -608,6 +609,7 @@ def test_a_script_is_a_file_and_no_word_of_it_reaches_a_shell(
     assert (done["code"], "is no shell script" in done["output"]) == (1, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -649,6 +651,7 @@ def test_a_link_to_what_an_order_can_make_is_no_file(
     assert "is no shell script" in peer.body(frames.SCRIPT_DONE)["output"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
@@ -673,6 +676,7 @@ def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
     assert not [word for word in text.split() if word in done["output"] and "#!" not in word]
 
 
+@pytest.mark.long
 def test_the_script_of_the_pods_own_end_waits_for_none_of_a_scaling(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
@@ -717,6 +721,7 @@ def test_a_script_whose_time_is_over_may_clean_up(
     assert peer.body(frames.SCRIPT_DONE)["output"].endswith("cleaned\n")
 
 
+@pytest.mark.long
 def test_only_the_end_of_the_output_is_kept(
     broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):

@@ -114,6 +114,7 @@ def test_a_log_that_is_full_changes_no_exit_code(broker: FakeBroker, start: Star
     assert shim.wait(20) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
 def test_signals_go_to_every_host(broker: FakeBroker, start: Start, name: str):
     shim = run_pdsh(start, broker, "-S", "-w", "w-0,w-1", "run")

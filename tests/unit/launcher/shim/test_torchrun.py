@@ -211,17 +211,20 @@ def join(
     return process.returncode, out.decode(), err.decode()
 
 
+@pytest.mark.long
 def test_torch_1_takes_the_address_for_the_name_of_its_host(tmp_path: Path, start: Start):
     code, out, _ = join(start, tmp_path, "train.py", "--lr=1")
     told = f"program {tmp_path}/torchrun arguments ['train.py', '--lr=1'] name 127.0.0.1\n"
     assert (code, out) == (0, told + "closed for all\n")
 
 
+@pytest.mark.long
 def test_torch_2_is_told_the_address_by_its_option(tmp_path: Path, start: Start):
     _, out, _ = join(start, tmp_path, "train.py", options="add('local_addr', None)")
     assert "arguments ['--local_addr=127.0.0.1', 'train.py']" in out
 
 
+@pytest.mark.long
 @needs_ipv6
 def test_where_there_is_ipv6_alone_the_address_is_one_of_it(tmp_path: Path, start: Start):
     _, out, _ = join(start, tmp_path, "train.py", endpoint="[::1]:29999")
