@@ -167,7 +167,8 @@ async def run_command(
 
     Raises:
         KubeError: as `open_exec`; StreamEnded: it ended otherwise, or was cut off. The message has
-            the server's words, and the command's own.
+            the server's words, and the command's own. OutcomeUnknown: it has not ended in time, or
+            prints without end.
     """
     output = b""
     async with open_exec(
@@ -177,6 +178,7 @@ async def run_command(
             async with asyncio.timeout(RUN.total_seconds()):
                 while len(output) < MAX_MESSAGE:
                     output += await stream.receive()
+            raise OutcomeUnknown(f"exec {ref.namespace}/{ref.name}: it prints too much")
         except StreamEnded:
             if (stream.status or {}).get("status") != "Success":
                 raise

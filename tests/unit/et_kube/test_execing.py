@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 
 import pytest
@@ -234,3 +234,14 @@ async def test_a_command_that_ends_has_printed_something_or_failed(
             return
         with pytest.raises(StreamEnded, match="exit code 3"):
             await asked
+
+
+async def test_of_a_command_that_prints_without_end_nobody_knows_how_it_ended():
+    async def talk(socket: web.WebSocketResponse) -> None:
+        with suppress(ConnectionError):
+            for _ in range(100):
+                await socket.send_bytes(b"\x01" + bytes(2**16))
+
+    async with serving(speaking(talk)) as connection:
+        with pytest.raises(OutcomeUnknown, match="prints too much"):
+            await run_command(connection, Ref(PODS, "team", "w-1"), container="c", command=["x"])
