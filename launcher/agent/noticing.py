@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from launcher.agent.telling import write_whole
+
 
 class NoticeFile:
     """The file at `path`, in a folder that scripts have too; its absence is that nothing is said.
@@ -18,20 +20,9 @@ class NoticeFile:
             os.unlink(path)
 
     def show(self, text: str) -> None:
-        """Have the file say this, "" for none; raises OSError.
-
-        Who reads it finds the old text or the new. A link in the place of the draft is removed, not
-        followed.
-        """
-        if not text:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path)
+        """Have the file say this, "" for none; raises OSError. See write_whole."""
+        if text:
+            write_whole(self._path, text)
             return
-        draft = self._path + ".new"
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(draft, flags, 0o644), "w", encoding="ascii") as file:
-            os.fchmod(file.fileno(), 0o644)  # whatever the umask says: ranks may be another user
-            file.write(text)
-        os.rename(draft, self._path)
+            os.unlink(self._path)

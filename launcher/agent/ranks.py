@@ -18,6 +18,7 @@ from typing import Iterator, List, Sequence
 
 from et_contract import paths
 from et_contract.texts import read_file
+from launcher.agent.telling import write_whole
 
 STATES = (b"imported", b"entered", b"joined")
 MOST_FILES = 1024
@@ -66,18 +67,8 @@ class RankFiles:
 
 
 def write_gone(path: str, before: float, addresses: Sequence[str]) -> None:
-    """Write what launcher/ranks/parting.py reads, whole or not at all; raises OSError.
-
-    A link in the place of the draft is removed, not followed.
-    """
-    draft = path + ".new"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(draft)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o644), "w") as file:
-        os.fchmod(file.fileno(), 0o644)  # whatever the umask says: ranks may be another user
-        file.write("\n".join([repr(before), *addresses]))
-    os.rename(draft, path)
+    """Write what launcher/ranks/parting.py reads, whole or not at all; raises OSError."""
+    write_whole(path, "\n".join([repr(before), *addresses]))
 
 
 def _count_one(found: List[int], place: str, name: str) -> None:

@@ -270,7 +270,8 @@ class HostList:
         """List those that are held no more, and all who are to come: the list changes anyway."""
         ready = [uid for uid in self.memory.ready if not self._is_held(uid)]
         self._remember(ready=self.memory.ready.difference(ready))
-        released = [uid for uid in ready if self._is_listable(uid) and not self._is_spent(uid)]
+        listable = [uid for uid in ready if self._is_listable(uid)]
+        released = [uid for uid in listable if not self._is_used_by_another(self.members[uid])]
         self._welcomed.update(dict.fromkeys(released, now))
         if released:
             self._list()
@@ -307,9 +308,6 @@ class HostList:
     def _note_names(self) -> None:
         for entry in self.memory.listed:
             self._used |= _find_bit(entry.name)
-
-    def _is_spent(self, uid: str) -> bool:
-        return self._is_used_by_another(self.members[uid])
 
     def _is_used_by_another(self, member: Member) -> bool:
         is_used = bool(self._used & _find_bit(member.name))
