@@ -22,7 +22,10 @@ def test_the_rate_in_a_queue_is_held_against_that_without() -> None:
     assert (round(goal.value, 3), goal.limit, goal.is_met) == (0.8, 0.9, False)
     samples = [series.samples for series in finding.series]
     assert samples == [(20.0, 25.0), (18.0, 18.0), (80.0,), (100.0,)]
-    assert finding.tables[0].rows == (("operator", "4", "1"),)
+    middle, turns = finding.tables
+    assert middle.rows == (("operator", "3.50", "1.50"),)
+    assert turns.rows == (("20", "3", "18", "2"), ("25", "4", "18", "1"))
+    assert "3.50 s of CPU in a queue and 1.50 without, medians: 0.429 x" in finding.notes[-1]
 
 
 def test_a_gang_is_the_same_job_in_a_queue() -> None:
