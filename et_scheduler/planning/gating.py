@@ -1,7 +1,8 @@
 """What keeps a job from starting whatever room there is.
 
-starting.py asks before it looks for room, yielding.py before it keeps some. Nothing is changed here
-but what strays are told; whether there is room is never a matter of it.
+starting.py asks before it looks for room, yielding.py before it keeps some, and whoever counts what
+is asked for of a queue. Nothing is changed here but what those are told whom their queue refuses;
+whether there is room is never a matter of it.
 """
 
 from __future__ import annotations
@@ -17,34 +18,46 @@ Obstacle = tuple[Reason, str]
 
 
 def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
-    """The first of them, or None where only room decides."""
-    return (
-        _find_in_queue(draft, standing)
-        or _find_in_time(draft, standing)
-        or _find_in_size(draft, standing, gang)
-    )
+    """The first of them, or None where only room decides: of one whom its queue does not refuse."""
+    return _find_in_time(draft, standing) or _find_in_size(draft, standing, gang)
 
 
-def explain_strays(draft: Draft) -> None:
-    """Who names a queue that does not exist is in no line, and is told here."""
-    for standing in draft.list_waiting():
-        queue = draft.get_queue(standing)
-        if queue not in draft.queues:
-            text = (
-                f"there is no queue {queue}: create a TrainingQueue of that name, or "
-                "name another one in spec.queue"
-            )
-            draft.explain(standing, Reason.NO_QUEUE, text)
+def find_stray(draft: Draft, standing: Standing) -> Obstacle | None:
+    """Why a job is in no line: its queue is not there, or is not for its namespace."""
+    name = draft.get_queue(standing)
+    queue = draft.queues.get(name)
+    if queue is None:
+        text = (
+            f"there is no queue {name}: create a TrainingQueue of that name, or "
+            "name another one in spec.queue"
+        )
+        return Reason.NO_QUEUE, text
+    if queue.namespaces is not None and standing.job.namespace not in queue.namespaces:
+        text = f"queue {name} does not admit jobs of namespace {standing.job.namespace}"
+        return Reason.NOT_IN_QUEUE, text
+    return None
 
 
-def _find_in_queue(draft: Draft, standing: Standing) -> Obstacle | None:
+def find_refusal(draft: Draft, standing: Standing) -> Obstacle | None:
+    """Why its queue lets it start nothing. What it asks for counts for nothing there.
+
+    Else anybody could ask in the name of any queue: that would be due all, and others nothing.
+    """
+    stray = find_stray(draft, standing)
+    if stray is not None:
+        return stray
     queue = draft.queues[draft.get_queue(standing)]
     if queue.is_stopped:
         return Reason.QUEUE_STOPPED, f"queue {queue.name} is stopped: nothing new starts"
-    if queue.namespaces is not None and standing.job.namespace not in queue.namespaces:
-        text = f"queue {queue.name} does not admit jobs of namespace {standing.job.namespace}"
-        return Reason.NOT_IN_QUEUE, text
     return None
+
+
+def explain_refused(draft: Draft) -> None:
+    """Whom his queue refuses is tried by nobody, and is told here."""
+    for standing in draft.list_waiting():
+        refusal = find_refusal(draft, standing)
+        if refusal is not None:
+            draft.explain(standing, *refusal)
 
 
 def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:

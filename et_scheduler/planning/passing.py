@@ -16,7 +16,7 @@ from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue, QueueStatus
 from et_scheduler.model.rules import Rules
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.gating import explain_strays
+from et_scheduler.planning.gating import explain_refused
 from et_scheduler.planning.growing import grow_all
 from et_scheduler.planning.levelling import level_all
 from et_scheduler.planning.limiting import keep_limits
@@ -56,10 +56,11 @@ def decide(
     yield_held(draft)
     keep_headroom(draft)
     lines = list_lines(draft)
-    explain_strays(draft)
-    start_all(draft, lines)
+    explain_refused(draft)
+    tried = {name: line for name, line in lines.items() if not draft.queues[name].is_stopped}
+    start_all(draft, tried)
     keep_limits(draft)
-    reserve_all(draft, lines)
+    reserve_all(draft, tried)
     grow_all(draft)
     level_all(draft)
     _record_holds(draft)
