@@ -19,7 +19,7 @@ Obstacle = tuple[Reason, str]
 
 def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
     """The first of them, or None where only room decides: of one whom its queue does not refuse."""
-    return _find_in_time(draft, standing) or _find_in_size(draft, standing, gang)
+    return find_in_time(draft, standing) or _find_in_size(draft, standing, gang)
 
 
 def find_stray(draft: Draft, standing: Standing) -> Obstacle | None:
@@ -60,7 +60,8 @@ def explain_refused(draft: Draft) -> None:
             draft.explain(standing, *refusal)
 
 
-def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
+def find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
+    """What time alone is to end: known without a look at any node."""
     admission = standing.admission
     if standing.is_admitted and not standing.is_bound:
         return Reason.BELOW_MINIMUM, "what it may have already does not stand yet"

@@ -109,6 +109,33 @@ def test_what_is_owed_to_one_within_a_limit_is_kept_between_his_turns() -> None:
     assert looked_at == {False, True}
 
 
+@pytest.mark.parametrize(
+    ("queue", "changes", "reason"),
+    [
+        pytest.param(Queue("main", is_stopped=True), {}, Reason.QUEUE_STOPPED, id="stopped"),
+        pytest.param(
+            Queue("main", namespaces=frozenset({"x"})), {}, Reason.NOT_IN_QUEUE, id="of others"
+        ),
+        pytest.param(MAIN[0], {"retry_at": NOW + MINUTE}, Reason.BACKING_OFF, id="tried later"),
+    ],
+)
+def test_nobody_gives_for_one_who_lacked_room_when_he_was_looked_at_last(
+    queue: Queue, changes: dict[str, int], reason: Reason
+) -> None:
+    """His author has named another queue since, or he failed."""
+    told = Admission(0, AdmissionState.WAITING, "third", queued_at=NOW, since=NOW)
+    waits = [make_job(f"w-{i}", 1, 1, cpu=20 + i, queue="third") for i in range(2)]
+    moved = make_job("w-9", 1, 1, cpu=5)
+    moved = replace(moved, admission=replace(told, reason=Reason.NO_ROOM, **changes))
+    runs = run_on(make_job("r", 1, 8), *["node-00"] * 8)
+    queues = (replace(queue, limits={CPU: 10_000}), Queue("third", priority=1))
+    for second in range(2):
+        jobs, now = [runs, *waits, moved], NOW + second * SECOND
+        found = decide(Cluster(make_nodes(1)), queues, jobs, now, Rules(kinds=1))
+        assert "r" not in {change.uid for change in found.changes}
+        assert found.explanations["w-9"].reason is reason
+
+
 def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him() -> None:
     uids = [str(number) for number in range(9)]
     asking = [("ns", uid) for uid in uids]
