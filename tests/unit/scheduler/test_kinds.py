@@ -136,6 +136,20 @@ def test_nobody_gives_for_one_who_lacked_room_when_he_was_looked_at_last(
         assert found.explanations["w-9"].reason is reason
 
 
+def test_room_that_came_for_one_who_is_not_looked_at_keeps_nobody_from_the_level() -> None:
+    told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+    waits = [make_job(f"w-{i}", 1, 1, cpu=20 + i) for i in range(3)]
+    waits[2] = replace(waits[2], admission=replace(told, reason=Reason.ROOM_COMES))
+    large = run_on(make_job("large", 1, 8), *["node-00"] * 7)
+    jobs, reasons = [large, run_on(make_job("small", 1, 8), "node-00"), *waits], set[Reason]()
+    for second in range(2):
+        now = NOW + second * SECOND
+        found = decide(Cluster(make_nodes(1)), MAIN, jobs, now, Rules(kinds=1))
+        assert {one.uid: one.admission.workers for one in found.changes}["large"] == 4
+        reasons.add(found.explanations["w-2"].reason)
+    assert reasons == {Reason.ROOM_COMES, Reason.TOO_LARGE}
+
+
 def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him() -> None:
     uids = [str(number) for number in range(9)]
     asking = [("ns", uid) for uid in uids]
