@@ -90,7 +90,7 @@ def _find_evictor(draft: Draft, last: Eviction) -> Obstacle | None:
 
 def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
     queue = draft.queues[draft.get_queue(standing)]
-    name, total = queue.name, _count_largest(draft, gang)
+    name, total = queue.name, _count_largest(draft, standing, gang)
     is_large = total < gang.workers and not queue.is_autoscaled
     if queue.limits:
         more = draft.counting.get_amounts(
@@ -100,12 +100,22 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
             return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
         if not is_large and draft.ledger.exceeds_limit(name, more):
             return Reason.AT_LIMIT, f"queue {name} is at its limit until elastic workers have gone"
-    return (Reason.TOO_LARGE, tell_too_large(gang, total)) if is_large else None
+    if not is_large:
+        return None
+    own = " beside those that it has" if standing.is_admitted else ""
+    return Reason.TOO_LARGE, tell_too_large(gang, total) + own
 
 
-def _count_largest(draft: Draft, gang: Gang) -> int:
-    """How many of the gang's workers an empty cluster would hold; -1: not even its launcher."""
+def _count_largest(draft: Draft, standing: Standing, gang: Gang) -> int:
+    """How many of the gang's workers an empty cluster would hold; -1: not even its launcher.
+
+    Beside what the job has itself, which stays.
+    """
+    own, room = draft.list_own(standing), draft.room
+    if own:
+        fits = room.count_empty(gang.worker)
+        return int(room.count_beside(fits, room.allocatable, gang.worker, own).sum())
     key = (gang.launcher, gang.worker)
     if key not in draft.largest:
-        draft.largest[key] = count_largest(gang, draft.room.count_empty)
+        draft.largest[key] = count_largest(gang, room.count_empty)
     return draft.largest[key]
