@@ -47,6 +47,13 @@ def decide(
     stands still, again and again applied, it becomes empty; nothing that is given is changed.
     """
     draft = Draft(cluster, queues, jobs, now, rules or Rules())
+    try:
+        return _take_steps(draft)
+    finally:  # its parts know it: it would stay, by the hundred MB, beside the next ones
+        vars(draft).clear()
+
+
+def _take_steps(draft: Draft) -> Decision:
     seat_bound(draft)
     note_all(draft)
     book(draft)
@@ -66,9 +73,7 @@ def decide(
     _record_holds(draft)
     _open_nodes(draft)
     _record_reasons(draft)
-    decision = _conclude(draft, lines)
-    vars(draft).clear()  # its parts know it: it would stay, by the hundred MB, beside the next ones
-    return decision
+    return _conclude(draft, lines)
 
 
 def _record_holds(draft: Draft) -> None:

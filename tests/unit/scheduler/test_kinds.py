@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -163,7 +165,8 @@ def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him(
 
 
 @pytest.mark.long
-def test_nothing_of_a_pass_waits_for_the_collector() -> None:
+@pytest.mark.parametrize("since", [NOW, None], ids=["a pass", "one that fails"])
+def test_nothing_waits_for_the_collector_of(since: Any) -> None:
     """With thousands of kinds it is some hundred MB, and the next passes come before it does."""
 
     def count() -> int:
@@ -172,8 +175,13 @@ def test_nothing_of_a_pass_waits_for_the_collector() -> None:
     gc.collect()
     gc.disable()
     try:
+        told = Admission(queue="main", queued_at=since)
+        jobs = make_kinds("many", 2)
+        jobs[0] = replace(jobs[0], admission=told)
         before = count()
-        decide(Cluster(TAKEN), MAIN, make_kinds("many", 2), NOW)
+        with suppress(TypeError):
+            decide(Cluster(TAKEN), MAIN, jobs, NOW)
+            assert since is not None
         assert count() == before
     finally:
         gc.enable()
