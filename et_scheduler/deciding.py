@@ -2,7 +2,8 @@
 
 Passes come with a pause: events of 50 ms are answered by one, ten come in a second at most, and on
 a large cluster as much time is left between two as one takes. A pass that wrote something is
-followed by another; on a cluster that stands still there is none.
+followed by another. On a cluster that stands still there is none but for what time alone changes:
+of more who wait than a pass looks at it is somebody's turn each second (planning/turns.py).
 
 A pass is computed in a thread, on what does not change any more: however long it takes, the lease
 is renewed, and watches and probes are answered meanwhile.

@@ -311,9 +311,13 @@ class Draft:
             for (shape, is_launcher), there in found.items()
         ]
 
+    def list_own(self, standing: Standing) -> list[tuple[Shape, list[int]]]:
+        """What stays of a job, by what it takes: nobody's room unless the whole job goes."""
+        return self.find_places(standing.job, standing.list_staying())
+
     def expect_whole(self, standing: Standing, sign: int = 1) -> None:
         """The room of all that stays of it will be free; -1 takes that back."""
-        for shape, places in self.find_places(standing.job, standing.list_staying()):
+        for shape, places in self.list_own(standing):
             counts = Counter(places)
             self.room.expect(list(counts), [sign * n for n in counts.values()], shape)
 

@@ -1,7 +1,8 @@
 """What keeps a job from starting whatever room there is.
 
-starting.py asks before it looks for room, yielding.py before it keeps some. Nothing is changed here
-but what strays are told; whether there is room is never a matter of it.
+starting.py asks before it looks for room, yielding.py before it keeps some, and whoever counts what
+is asked for of a queue. Nothing is changed here but what those are told whom their queue refuses;
+whether there is room is never a matter of it.
 """
 
 from __future__ import annotations
@@ -17,37 +18,50 @@ Obstacle = tuple[Reason, str]
 
 
 def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
-    """The first of them, or None where only room decides."""
-    return (
-        _find_in_queue(draft, standing)
-        or _find_in_time(draft, standing)
-        or _find_in_size(draft, standing, gang)
-    )
+    """The first of them, or None where only room decides: of one whom its queue does not refuse."""
+    return find_in_time(draft, standing) or _find_in_size(draft, standing, gang)
 
 
-def explain_strays(draft: Draft) -> None:
-    """Who names a queue that does not exist is in no line, and is told here."""
-    for standing in draft.list_waiting():
-        queue = draft.get_queue(standing)
-        if queue not in draft.queues:
-            text = (
-                f"there is no queue {queue}: create a TrainingQueue of that name, or "
-                "name another one in spec.queue"
-            )
-            draft.explain(standing, Reason.NO_QUEUE, text)
-
-
-def _find_in_queue(draft: Draft, standing: Standing) -> Obstacle | None:
-    queue = draft.queues[draft.get_queue(standing)]
-    if queue.is_stopped:
-        return Reason.QUEUE_STOPPED, f"queue {queue.name} is stopped: nothing new starts"
+def find_stray(draft: Draft, standing: Standing) -> Obstacle | None:
+    """Why a job is in no line: its queue is not there, or is not for its namespace."""
+    name = draft.get_queue(standing)
+    queue = draft.queues.get(name)
+    if queue is None:
+        text = (
+            f"there is no queue {name}: create a TrainingQueue of that name, or "
+            "name another one in spec.queue"
+        )
+        return Reason.NO_QUEUE, text
     if queue.namespaces is not None and standing.job.namespace not in queue.namespaces:
-        text = f"queue {queue.name} does not admit jobs of namespace {standing.job.namespace}"
+        text = f"queue {name} does not admit jobs of namespace {standing.job.namespace}"
         return Reason.NOT_IN_QUEUE, text
     return None
 
 
-def _find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
+def find_refusal(draft: Draft, standing: Standing) -> Obstacle | None:
+    """Why its queue lets it start nothing. What it asks for counts for nothing there.
+
+    Else anybody could ask in the name of any queue: that would be due all, and others nothing.
+    """
+    stray = find_stray(draft, standing)
+    if stray is not None:
+        return stray
+    queue = draft.queues[draft.get_queue(standing)]
+    if queue.is_stopped:
+        return Reason.QUEUE_STOPPED, f"queue {queue.name} is stopped: nothing new starts"
+    return None
+
+
+def explain_refused(draft: Draft) -> None:
+    """Whom his queue refuses is tried by nobody, and is told here."""
+    for standing in draft.list_waiting():
+        refusal = find_refusal(draft, standing)
+        if refusal is not None:
+            draft.explain(standing, *refusal)
+
+
+def find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:
+    """What time alone is to end: known without a look at any node."""
     admission = standing.admission
     if standing.is_admitted and not standing.is_bound:
         return Reason.BELOW_MINIMUM, "what it may have already does not stand yet"
@@ -76,7 +90,7 @@ def _find_evictor(draft: Draft, last: Eviction) -> Obstacle | None:
 
 def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
     queue = draft.queues[draft.get_queue(standing)]
-    name, total = queue.name, _count_largest(draft, gang)
+    name, total = queue.name, _count_largest(draft, standing, gang)
     is_large = total < gang.workers and not queue.is_autoscaled
     if queue.limits:
         more = draft.counting.get_amounts(
@@ -86,12 +100,22 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
             return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
         if not is_large and draft.ledger.exceeds_limit(name, more):
             return Reason.AT_LIMIT, f"queue {name} is at its limit until elastic workers have gone"
-    return (Reason.TOO_LARGE, tell_too_large(gang, total)) if is_large else None
+    if not is_large:
+        return None
+    own = " beside those that it has" if standing.is_admitted else ""
+    return Reason.TOO_LARGE, tell_too_large(gang, total) + own
 
 
-def _count_largest(draft: Draft, gang: Gang) -> int:
-    """How many of the gang's workers an empty cluster would hold; -1: not even its launcher."""
+def _count_largest(draft: Draft, standing: Standing, gang: Gang) -> int:
+    """How many of the gang's workers an empty cluster would hold; -1: not even its launcher.
+
+    Beside what the job has itself, which stays.
+    """
+    own, room = draft.list_own(standing), draft.room
+    if own:
+        fits = room.count_empty(gang.worker)
+        return int(room.count_beside(fits, room.allocatable, gang.worker, own).sum())
     key = (gang.launcher, gang.worker)
     if key not in draft.largest:
-        draft.largest[key] = count_largest(gang, draft.room.count_empty)
+        draft.largest[key] = count_largest(gang, room.count_empty)
     return draft.largest[key]

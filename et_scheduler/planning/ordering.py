@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.gating import find_stray
 from et_scheduler.planning.standings import Standing
 
 Order = Callable[[Standing, Draft], int]
@@ -43,15 +44,14 @@ def rank_job(draft: Draft, standing: Standing) -> tuple[object, ...]:
 
 
 def list_lines(draft: Draft) -> dict[str, list[Standing]]:
-    """Who waits in each queue, in order. Queues that nobody waits in are left out.
+    """Who waits in each queue, in order, and may use it. Those that nobody waits in are left out.
 
     Who cannot be written is passed by: others start in what is free, if he does not hold it.
     """
     lines: dict[str, list[Standing]] = {}
     for standing in draft.list_waiting():
-        queue = draft.get_queue(standing)
-        if queue in draft.queues and not standing.job.is_frozen:
-            lines.setdefault(queue, []).append(standing)
+        if find_stray(draft, standing) is None and not standing.job.is_frozen:
+            lines.setdefault(draft.get_queue(standing), []).append(standing)
     for line in lines.values():
         line.sort(key=lambda standing: rank_job(draft, standing))
     return lines

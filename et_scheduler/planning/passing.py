@@ -16,7 +16,7 @@ from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue, QueueStatus
 from et_scheduler.model.rules import Rules
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.gating import explain_strays
+from et_scheduler.planning.gating import explain_refused
 from et_scheduler.planning.growing import grow_all
 from et_scheduler.planning.levelling import level_all
 from et_scheduler.planning.limiting import keep_limits
@@ -47,6 +47,13 @@ def decide(
     stands still, again and again applied, it becomes empty; nothing that is given is changed.
     """
     draft = Draft(cluster, queues, jobs, now, rules or Rules())
+    try:
+        return _take_steps(draft)
+    finally:  # its parts know it: it would stay, by the hundred MB, beside the next ones
+        vars(draft).clear()
+
+
+def _take_steps(draft: Draft) -> Decision:
     seat_bound(draft)
     note_all(draft)
     book(draft)
@@ -56,18 +63,17 @@ def decide(
     yield_held(draft)
     keep_headroom(draft)
     lines = list_lines(draft)
-    explain_strays(draft)
-    start_all(draft, lines)
+    explain_refused(draft)
+    tried = {name: line for name, line in lines.items() if not draft.queues[name].is_stopped}
+    start_all(draft, tried)
     keep_limits(draft)
-    reserve_all(draft, lines)
+    reserve_all(draft, tried)
     grow_all(draft)
     level_all(draft)
     _record_holds(draft)
     _open_nodes(draft)
     _record_reasons(draft)
-    decision = _conclude(draft, lines)
-    vars(draft).clear()  # its parts know it: it would stay, by the hundred MB, beside the next ones
-    return decision
+    return _conclude(draft, lines)
 
 
 def _record_holds(draft: Draft) -> None:

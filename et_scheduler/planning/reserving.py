@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import ALLOWED, Draft
-from et_scheduler.planning.fitting import Gang, count_largest
+from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.matching import Mask
@@ -31,17 +32,16 @@ def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
         if is_there and not hold.standing.job.is_frozen:
             draft.holds.reserve(hold.standing, _choose(draft, needs, hold.standing, hold.places))
     for queue, line in lines.items():
-        standing = _find_first(draft, line)
+        standing = _find_first(draft, needs, line)
         if standing is not None and not _has_equal(draft, queue, standing):
             draft.holds.reserve(standing, _choose(draft, needs, standing, []))
 
 
 class _Need:
-    """A gang, and how many of its workers and launchers fit on each node without jobs there."""
+    """A gang, and how many of its workers and launchers fit on each node without other jobs."""
 
-    def __init__(self, room: Room, gang: Gang) -> None:
-        self.gang = gang
-        self.fits = room.count_without_jobs(gang.worker)
+    def __init__(self, room: Room, gang: Gang, fits: Counts) -> None:
+        self.gang, self.fits = gang, fits
         self.launchers = np.zeros_like(self.fits)
         self._beside = self.fits
         if gang.launcher is not None:
@@ -62,6 +62,10 @@ class _Need:
         taken = int((self.fits - self._beside)[own].min())
         return int(self.fits[chosen].sum()) - taken >= self.gang.workers
 
+    def is_vain(self) -> bool:
+        """Whether all nodes would not do."""
+        return not self.has_all(np.ones(len(self.fits), dtype=np.bool_))
+
     def is_enough(self, chosen: Mask, barred: Mask) -> bool:
         """Whether these hold all of it, or another node that is not barred holds its launcher."""
         is_apart = (self.launchers[~chosen & ~barred] > 0).any()
@@ -69,18 +73,36 @@ class _Need:
 
 
 class _Needs:
-    """What those need who hold nodes, or are to hold some: counted once for all that are alike."""
+    """What those need who hold nodes, or are to hold some: counted once for all that are alike.
+
+    Nobody is like one that has workers, which stay where they are.
+    """
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._by_gang: dict[Gang, _Need] = {}
+        self._fits: dict[Shape, Counts] = {}
         self._lacking: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def get(self, standing: Standing) -> _Need:
-        gang = get_gang(standing)
+        room, gang, own = self._draft.room, get_gang(standing), self._draft.list_own(standing)
+        if own:
+            fits = self._count(gang.worker)
+            return _Need(room, gang, room.count_beside(fits, self._free, gang.worker, own))
         if gang not in self._by_gang:
-            self._by_gang[gang] = _Need(self._draft.room, gang)
+            self._by_gang[gang] = _Need(room, gang, self._count(gang.worker))
         return self._by_gang[gang]
+
+    def _count(self, worker: Shape) -> Counts:
+        if worker not in self._fits:
+            self._fits[worker] = self._draft.room.count_without_jobs(worker)
+        return self._fits[worker]
+
+    @cached_property
+    def _free(self) -> Counts:
+        """What there is without jobs, a row a node."""
+        free: Counts = self._draft.room.allocatable - self._draft.room.foreign
+        return free
 
     def mark(self, places: Iterable[int]) -> Mask:
         mask = np.zeros(len(self._draft.room.nodes), dtype=np.bool_)
@@ -130,7 +152,7 @@ def _choose(draft: Draft, needs: _Needs, standing: Standing, held: Sequence[int]
     need, chosen = needs.get(standing), needs.mark(held)
     if need.has_all(chosen):
         return held
-    if count_largest(need.gang, draft.room.count_without_jobs) < need.gang.workers:
+    if need.is_vain():
         return []
     chosen &= need.fits > 0
     barred = needs.bar(standing)
@@ -167,13 +189,13 @@ def _complete(
     return chosen
 
 
-def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
+def _find_first(draft: Draft, needs: _Needs, line: Sequence[Standing]) -> Standing | None:
     """The first of those who may hold nodes that has fitted nowhere for long enough."""
-    may_hold = (one for one in line if _may_hold(draft, one))
+    may_hold = (one for one in line if _may_hold(draft, needs, one))
     return next((one for one in may_hold if draft.has_waited(one)), None)
 
 
-def _may_hold(draft: Draft, standing: Standing) -> bool:
+def _may_hold(draft: Draft, needs: _Needs, standing: Standing) -> bool:
     """Whether nodes would help it once all jobs have left them, and it stands on those it has.
 
     Else it keeps nobody behind it from holding some. Nor are there any for one that fails to stand
@@ -183,9 +205,10 @@ def _may_hold(draft: Draft, standing: Standing) -> bool:
     if told is None or told.reason is not Reason.NO_ROOM or standing.has_failed:
         return False
     gang = get_gang(standing)
-    needs = draft.needs.get((gang.launcher, gang.worker))  # only of who is looked at in this pass
-    is_vain = needs is None or needs[2] < gang.workers
-    return not (is_vain or draft.find_spared(standing, ALLOWED))
+    known = draft.needs.get((gang.launcher, gang.worker))  # only of who is looked at in this pass
+    if known is None or known[2] < gang.workers or draft.find_spared(standing, ALLOWED):
+        return False
+    return not (standing.is_admitted and needs.get(standing).is_vain())
 
 
 def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:

@@ -22,6 +22,8 @@ from et_scheduler.planning.ports import Ports, Rows
 
 Counts = NDArray[np.int64]
 """One number for each node, by its place."""
+Placed = Sequence[tuple[Shape, Sequence[int]]]
+"""Pods by what they take, each by the place of its node."""
 _Key = tuple[Shape, Shape | None, bool]
 _MOST = 2**60
 """What anybody says is on a node counts for no more: sums of it still fit 64 bits."""
@@ -215,6 +217,20 @@ class Room:
             self.match(shape), self._cap(slice(None), self.divide(left, shape), shape), 0
         )
         return self._leave_out_beside(fits, shape, beside)
+
+    def count_beside(self, fits: Counts, free: Counts, shape: Shape, there: Placed) -> Counts:
+        """How many of those that fit do so where these pods stay, of so much free, a row a node."""
+        places = sorted({place for _, some in there for place in some})
+        rows = {place: row for row, place in enumerate(places)}
+        left, found = free[places], fits.copy()
+        for other, some in there:
+            counts = np.bincount([rows[place] for place in some], minlength=len(places))
+            left -= np.outer(counts, self.get_vector(other))
+        found[places] = np.minimum(fits[places], self.divide(left, shape))
+        for other, some in there:
+            if not shape.host_ports.isdisjoint(other.host_ports):
+                found[list(some)] = 0
+        return found
 
     def divide(self, amounts: Counts, shape: Shape) -> Counts:
         """How many such pods these amounts hold, a row a node.

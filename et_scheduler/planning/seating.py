@@ -15,6 +15,7 @@ import numpy as np
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
+from et_scheduler.planning.gating import find_refusal
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
@@ -67,11 +68,15 @@ def book(draft: Draft) -> None:
         queue = draft.get_queue(standing)
         if queue not in draft.queues or standing.job.is_suspended:
             continue
+        is_asking = bool(standing.missing) or not standing.is_admitted
+        is_refused = is_asking and find_refusal(draft, standing) is not None
+        if is_refused and not standing.is_admitted:
+            continue
         if not standing.job.pods and not standing.is_admitted:
             coming[queue, standing.job.worker] += standing.most
             coming[queue, standing.job.launcher] += 1
             continue
-        workers = max(standing.most, standing.size)
+        workers = standing.size if is_refused else max(standing.most, standing.size)
         requested.add(queue, draft.counting.count_held(standing, workers, there))
         if standing.is_admitted:
             allocated.add(queue, draft.counting.count_held(standing, standing.size, there))
@@ -151,21 +156,21 @@ def _list_held(draft: Draft) -> list[_Held]:
     return [
         (draft.rank_priority(one), [places[n] for n in one.admission.reserved if n in places])
         for one in holding
-        if draft.get_queue(one) in draft.queues and not _is_unheld(draft, one)
+        if not _is_unheld(draft, one)
     ]
 
 
 def restore_holds(draft: Draft) -> None:
     """The reservations that were written, on nodes that are still fit; each node has one holder.
 
-    Who is in no line holds nothing: nobody would ever try to start it there. Nor does one that
+    Whom his queue refuses holds nothing: nobody would ever try to start it there. Nor does one that
     could not be written for long, but a write that fails for a while costs it nothing.
     Where the whole gang will fit on its nodes once all have gone who were asked to go, that room is
     kept for it: it is nobody else's, not even growth's. Until then elastic workers may be there.
     """
     owned: set[int] = set()
-    lined = (one for one in draft.list_waiting() if draft.get_queue(one) in draft.queues)
-    waiting = [one for one in lined if one.admission.reserved and not _is_unheld(draft, one)]
+    holding = (one for one in draft.list_waiting() if one.admission.reserved)
+    waiting = [one for one in holding if not _is_unheld(draft, one)]
     for standing in sorted(waiting, key=_rank_hold):
         mask = draft.room.match(standing.job.worker)
         known = [draft.room.places.get(name) for name in standing.admission.reserved]
@@ -182,10 +187,12 @@ def restore_holds(draft: Draft) -> None:
 
 
 def _is_unheld(draft: Draft, standing: Standing) -> bool:
-    """A job could not be written for long; nor does it hold in one queue what it had in another."""
+    """A job is refused, or could not be written for long, or has held them in another queue."""
     queue = draft.get_queue(standing)
     is_elsewhere = not standing.is_admitted and standing.admission.queue != queue
-    return is_elsewhere or draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)
+    if is_elsewhere or find_refusal(draft, standing) is not None:
+        return True
+    return draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)
 
 
 def _rank_hold(standing: Standing) -> tuple[bool, int, str]:

@@ -18,6 +18,7 @@ from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_claim, rank_for_claim
 from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.gating import find_refusal
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.keeping import keep_in, list_reserved, rank_places
 from et_scheduler.planning.seating import get_gang
@@ -85,8 +86,8 @@ def _list_gangs(draft: Draft) -> list[Standing]:
     """Who waits on nodes of his own, and may ask others to give."""
     waiting = (one for one in draft.standings.values() if one.is_waiting)
     asking = (one for one in waiting if one.job.preempts and not one.job.is_frozen)
-    lined = (one for one in asking if draft.get_queue(one) in draft.queues)
-    return [one for one in lined if one.admission.reserved]
+    holding = (one for one in asking if one.admission.reserved)
+    return [one for one in holding if find_refusal(draft, one) is None]
 
 
 class _Claims:

@@ -26,7 +26,7 @@ from et_scheduler.planning.fitting import (
     release_seats,
     take_seats,
 )
-from et_scheduler.planning.gating import find_obstacle
+from et_scheduler.planning.gating import find_in_time, find_obstacle
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.ordering import walk
 from et_scheduler.planning.returning import NO_WAIT, end_hold
@@ -75,12 +75,15 @@ def _list_tried(
     """Who is looked at in this pass, in the order of ordering.py; who holds nodes always is.
 
     Each kind is looked for on all nodes, and an author may have thousands. For all others holds
-    what they were told last: by that others keep for them what is theirs within a limit.
+    what they were told last, unless time keeps them now: by that others keep for them what is
+    theirs within a limit.
     """
     for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
         told = standing.admission
         if standing.job.uid in draft.holds.by_uid or kinds.has(_get_kind(standing.job)):
             yield standing
+        elif obstacle := find_in_time(draft, standing):
+            draft.explain(standing, *obstacle)
         elif standing.is_waiting and told.reason:
             draft.explain(standing, told.reason, told.message)
 

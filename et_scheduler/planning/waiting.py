@@ -31,8 +31,13 @@ def _is_short(draft: Draft, uid: str) -> bool:
 
 
 def is_room_coming(draft: Draft) -> bool:
-    """Whether somebody waits for room that is being given back."""
-    return any(told.reason is Reason.ROOM_COMES for told in draft.explanations.values())
+    """Whether somebody waits for room that is being given back, and is kept for him.
+
+    Who is not looked at in this pass may have been told so long ago.
+    """
+    told = draft.explanations.items()
+    coming = (uid for uid, one in told if one.reason is Reason.ROOM_COMES)
+    return any(draft.standings[uid].held is not None for uid in coming)
 
 
 class Owed:

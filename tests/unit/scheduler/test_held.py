@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -356,6 +357,50 @@ def test_a_larger_least_size_that_is_withdrawn_leaves_no_wait_to_the_next() -> N
         held.append(job.admission.reserved)
     assert held == [(), ("node-01",), (), (), ("node-01",)]
     assert job.admission.reserved_since == NOW + 62 * MINUTE
+
+
+def raise_to(least: int, *nodes: str, cpu: int = 1, **told: Any) -> Job:
+    """It runs there, and has waited for longer than others for so many workers at least."""
+    fields = {"unfit_since": NOW - 5 * MINUTE, "reserved_since": NOW - 4 * MINUTE, **told}
+    return run_on(make_job("raise", least, least, cpu), *nodes, **fields)
+
+
+@pytest.mark.parametrize("reserved", [(), NAMES[:2]], ids=["holds none", "holds all"])
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        pytest.param(make_nodes(2, 5), Reason.TOO_LARGE, id="on an empty cluster"),
+        pytest.param(
+            tuple(take(node, 5) for node in make_nodes(2, 10)), Reason.NO_ROOM, id="beside others"
+        ),
+    ],
+)
+def test_a_larger_least_size_for_which_there_is_no_room_beside_its_own_workers(
+    nodes: tuple[Node, ...], reason: Reason, reserved: tuple[str, ...]
+) -> None:
+    """Six more would fit if the six were not there, which stay: it keeps nobody from nodes."""
+    job = raise_to(12, *NAMES[:1] * 3, *NAMES[1:2] * 3, reserved=reserved)
+    gang = hold(make_job("gang", 2, 2, 5))
+    decision = decide(Cluster(nodes), (Queue("main", order=("age",)),), [job, gang], NOW)
+    after = {one.uid: one.admission.reserved for one in decision.changes}
+    assert after.get("raise", ()) == ()
+    assert after["gang"] == NAMES[:2]
+    assert decision.explanations["raise"].reason is reason
+
+
+def test_a_larger_least_size_has_no_room_where_its_own_workers_have_the_port() -> None:
+    port = replace(cpus(1), host_ports=frozenset({"TCP/80"}))
+    job = replace(raise_to(4, *NAMES[:2]), worker=port)
+    told = decide(Cluster(make_nodes(3)), MAIN, [job], NOW).explanations["raise"]
+    text = "needs 2 workers of 1 CPU; an empty cluster holds 1 workers beside those that it has"
+    assert (told.reason, told.message) == (Reason.TOO_LARGE, text)
+
+
+def test_a_larger_least_size_holds_nodes_without_its_own_workers() -> None:
+    """On its own node there is no room for more, whoever leaves that."""
+    others = run_on(make_job("others", 8, 8), *NAMES[1:2] * 8)
+    jobs = [raise_to(2, *NAMES[:1], cpu=8), others]
+    assert decide_on(make_nodes(2), jobs)["raise"].reserved == NAMES[1:2]
 
 
 def test_who_is_evicted_waits_from_then_on() -> None:

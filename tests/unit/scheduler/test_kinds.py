@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -109,6 +111,47 @@ def test_what_is_owed_to_one_within_a_limit_is_kept_between_his_turns() -> None:
     assert looked_at == {False, True}
 
 
+@pytest.mark.parametrize(
+    ("queue", "changes", "reason"),
+    [
+        pytest.param(Queue("main", is_stopped=True), {}, Reason.QUEUE_STOPPED, id="stopped"),
+        pytest.param(
+            Queue("main", namespaces=frozenset({"x"})), {}, Reason.NOT_IN_QUEUE, id="of others"
+        ),
+        pytest.param(MAIN[0], {"retry_at": NOW + MINUTE}, Reason.BACKING_OFF, id="tried later"),
+    ],
+)
+def test_nobody_gives_for_one_who_lacked_room_when_he_was_looked_at_last(
+    queue: Queue, changes: dict[str, int], reason: Reason
+) -> None:
+    """His author has named another queue since, or he failed."""
+    told = Admission(0, AdmissionState.WAITING, "third", queued_at=NOW, since=NOW)
+    waits = [make_job(f"w-{i}", 1, 1, cpu=20 + i, queue="third") for i in range(2)]
+    moved = make_job("w-9", 1, 1, cpu=5)
+    moved = replace(moved, admission=replace(told, reason=Reason.NO_ROOM, **changes))
+    runs = run_on(make_job("r", 1, 8), *["node-00"] * 8)
+    queues = (replace(queue, limits={CPU: 10_000}), Queue("third", priority=1))
+    for second in range(2):
+        jobs, now = [runs, *waits, moved], NOW + second * SECOND
+        found = decide(Cluster(make_nodes(1)), queues, jobs, now, Rules(kinds=1))
+        assert "r" not in {change.uid for change in found.changes}
+        assert found.explanations["w-9"].reason is reason
+
+
+def test_room_that_came_for_one_who_is_not_looked_at_keeps_nobody_from_the_level() -> None:
+    told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW, since=NOW)
+    waits = [make_job(f"w-{i}", 1, 1, cpu=20 + i) for i in range(3)]
+    waits[2] = replace(waits[2], admission=replace(told, reason=Reason.ROOM_COMES))
+    large = run_on(make_job("large", 1, 8), *["node-00"] * 7)
+    jobs, reasons = [large, run_on(make_job("small", 1, 8), "node-00"), *waits], set[Reason]()
+    for second in range(2):
+        now = NOW + second * SECOND
+        found = decide(Cluster(make_nodes(1)), MAIN, jobs, now, Rules(kinds=1))
+        assert {one.uid: one.admission.workers for one in found.changes}["large"] == 4
+        reasons.add(found.explanations["w-2"].reason)
+    assert reasons == {Reason.ROOM_COMES, Reason.TOO_LARGE}
+
+
 def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him() -> None:
     uids = [str(number) for number in range(9)]
     asking = [("ns", uid) for uid in uids]
@@ -122,7 +165,8 @@ def test_who_has_his_turn_among_kinds_has_it_once_when_others_are_asked_for_him(
 
 
 @pytest.mark.long
-def test_nothing_of_a_pass_waits_for_the_collector() -> None:
+@pytest.mark.parametrize("since", [NOW, None], ids=["a pass", "one that fails"])
+def test_nothing_waits_for_the_collector_of(since: Any) -> None:
     """With thousands of kinds it is some hundred MB, and the next passes come before it does."""
 
     def count() -> int:
@@ -131,8 +175,13 @@ def test_nothing_of_a_pass_waits_for_the_collector() -> None:
     gc.collect()
     gc.disable()
     try:
+        told = Admission(queue="main", queued_at=since)
+        jobs = make_kinds("many", 2)
+        jobs[0] = replace(jobs[0], admission=told)
         before = count()
-        decide(Cluster(TAKEN), MAIN, make_kinds("many", 2), NOW)
+        with suppress(TypeError):
+            decide(Cluster(TAKEN), MAIN, jobs, NOW)
+            assert since is not None
         assert count() == before
     finally:
         gc.enable()

@@ -19,6 +19,7 @@ NODES = make_nodes(8)
 SMALL = (Queue("small", weight=1), Queue("other", weight=99))
 ALONE = (SMALL[0], replace(SMALL[1], is_reclaimable=False))
 EQUAL = (Queue("small"), Queue("other"))
+STOPPED = (replace(EQUAL[0], is_stopped=True), EQUAL[1])
 
 
 def make_jobs(least: int, queue: str, *, preempts: bool) -> list[Job]:
@@ -54,6 +55,7 @@ def count_given(jobs: list[Job], pods: int, queues: tuple[Queue, ...]) -> int:
         pytest.param(
             "small", True, (SMALL[0], replace(SMALL[1], is_reclaimable=False)), id="alone"
         ),
+        pytest.param("small", True, STOPPED, id="is in a queue that is stopped"),
     ],
 )
 def test_nobody_gives_for_a_gang_that_may_not_ask(
