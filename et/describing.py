@@ -33,6 +33,7 @@ from et.screens import Screen, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role, read_command
 from et_kube.errors import KubeError
+from et_kube.racing import run_within
 from et_kube.resources import Json
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -43,6 +44,8 @@ from et_operator.model.statuses import JobStatus, WorkerState
 
 MARGIN = timedelta(minutes=1)
 """From when training stands still to when a loss is told; clocks may differ by less."""
+LOG_LIMIT = timedelta(seconds=10)
+"""For the launcher's log: a node that is down would hold it for minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +74,35 @@ async def read_account(cluster: Cluster, name: str) -> Account:
 
 
 async def read_loss(cluster: Cluster, job: TrainingJob, pods: list[Pod]) -> str:
-    """As `Account.loss`; "" where none is told of, and where the log cannot be read."""
+    """As `Account.loss`; "" where none is told of, and where the log cannot be read in time."""
     told = find_condition(job.status.conditions, RECOVERING)
     launcher = find_launcher(pods, job)
     if told is None or not told.message or told.last_transition_time is None:
         return ""
     if launcher is None or not launcher.has_container_started:
         return ""
-    # It stands for the loss, or for the end of what was missing since then.
-    before = MARGIN if told.status == "True" else LONGEST + MARGIN
-    beginning = Beginning(since=cluster.clock.now() - told.last_transition_time + before)
-    log, loss = PodLog(cluster, launcher, beginning), LastLoss()
+    at = told.last_transition_time
+    start = at - LONGEST - MARGIN  # there are steps before the loss, and they come slowly
+    log = PodLog(cluster, launcher, Beginning(since=cluster.clock.now() - start))
+    # It stands for the loss, and more may follow; or for the end of what was missing since then.
+    span = (at - MARGIN, None) if told.status == "True" else (start, at)
     try:
-        async with aclosing(log.read(is_following=False)) as lines:
-            async for line in lines:
-                loss.take(line.at, line.text)
-                if loss.at is not None and line.at - loss.at > LONGEST + 2 * MARGIN:
-                    break
-    except KubeError:
+        return await run_within(cluster.clock, LOG_LIMIT, _read_cost(log, *span))
+    except (TimeoutError, KubeError):
         return ""
-    return loss.describe()
+
+
+async def _read_cost(log: PodLog, first: datetime, last: datetime | None) -> str:
+    """Of the newest loss from `first` on, to `last` where that is known."""
+    loss, is_told = LastLoss(), False
+    async with aclosing(log.read(is_following=False)) as lines:
+        async for line in lines:
+            loss.take(line.at, line.text)
+            is_told = loss.at is not None and loss.at >= first
+            newest = loss.at if is_told else last
+            if newest is not None and line.at - newest > LONGEST + 2 * MARGIN:
+                break
+    return loss.describe() if is_told else ""
 
 
 async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool) -> None:

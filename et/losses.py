@@ -17,7 +17,7 @@ from et_contract.pods import build_worker_name
 from et_operator.model.pods import Pod
 from et_operator.model.specs import JobSpec, LossRecovery
 from et_operator.model.statuses import JobStatus, Leaving, WorkerState
-from et_operator.model.texts import count
+from et_operator.model.texts import count, name_some
 
 SILENCE = 60.0
 """Seconds without a step, with all hosts back, after which no more is waited for."""
@@ -41,6 +41,8 @@ FOLLOWED = timedelta(minutes=1)
 """After a loss, at least: the ring that takes the next worker in is a pause of it."""
 LONGEST = timedelta(minutes=10)
 """After which nothing more is counted as the cost of one."""
+TOGETHER = timedelta(seconds=10)
+"""Workers that are told of within so long of the first are one loss, as when a node is gone."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -147,18 +149,24 @@ class Loss:
 class LastLoss:
     """The newest loss of which a launcher's log tells itself, line by line."""
 
-    worker: str = ""
+    workers: list[str] = field(default_factory=list)
     at: datetime | None = None
+    """When the first of them was told of."""
     training: Training = field(default_factory=Training)
     is_complete: bool = False
     """The log has told all that the loss cost."""
     _before: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _told: set[str] = field(default_factory=set)
+    """Whose loss was told of: each of its ranks is, and no other worker is ever called so."""
 
     def take(self, at: datetime, text: str) -> None:
         """Read a line that was printed then."""
         found = _LOST.search(text)
-        if found is not None and found[1] != self.worker:  # each of its ranks is told of
-            self._begin(found[1], at)
+        if found is not None and found[1] not in self._told:
+            self._told.add(found[1])
+            if self.at is None or at - self.at > TOGETHER:
+                self._begin(at)
+            self.workers.append(found[1])
         self._before.append((at, text))
         if self.at is None or self.is_complete:
             return
@@ -167,10 +175,15 @@ class LastLoss:
         self.is_complete = span >= (FOLLOWED if self._has_gone_on else LONGEST)
 
     def describe(self) -> str:
-        """Who was lost, and what that cost; "" where no step is known that is new since then."""
-        if not self._has_gone_on:
+        """Who was lost, and what that cost.
+
+        "" where no step is known that is new since then, or fewer than two that were before.
+        """
+        if not self._has_gone_on or self.training.usual is None:
             return ""
-        return f"{self.worker} was lost: {', '.join(describe_training(self.training, 0.0))}"
+        verb = "was" if len(self.workers) == 1 else "were"
+        cost = ", ".join(describe_training(self.training, 0.0))
+        return f"{name_some(self.workers)} {verb} lost: {cost}"
 
     @property
     def _has_gone_on(self) -> bool:
@@ -178,8 +191,8 @@ class LastLoss:
         training = self.training
         return len(training.moments) > (training.loss or 0) and training.is_ahead
 
-    def _begin(self, worker: str, at: datetime) -> None:
-        self.worker, self.at, self.is_complete = worker, at, False
+    def _begin(self, at: datetime) -> None:
+        self.workers, self.at, self.is_complete = [], at, False
         self.training = Training()
         for line in self._before:
             self.training.take(*line, 0.0)
@@ -256,8 +269,9 @@ def name_bounds(spec: JobSpec, least: int) -> str:
 
 def describe_training(training: Training, silent: float) -> Iterator[str]:
     """What it lost, as its log tells, which has told of no step for so many seconds."""
-    if not training.tells:
-        yield "its log tells of no step: what the training lost is not known"
+    if training.usual is None:
+        steps = "too few steps before it" if training.tells else "no step"
+        yield f"its log tells of {steps}: what the training lost is not known"
         return
     pauses = training.list_pauses(silent)
     usual = f" (from step to step it takes {training.usual:.1f} s)" if training.usual else ""

@@ -120,8 +120,11 @@ class Training:
         return median(gaps) if gaps else None
 
     def list_pauses(self, silent: float = 0.0) -> list[float]:
-        """Seconds without a step since the loss, longer than usual; it is `silent` for so long."""
-        if self.loss is None:
+        """Seconds without a step since the loss, longer than usual; it is `silent` for so long.
+
+        None are told where nobody knows what is usual.
+        """
+        if self.loss is None or self.usual is None:
             return []
         start = max(self.loss - 1, 0)
         gaps = [*_list_gaps(self.moments[start:]), silent]

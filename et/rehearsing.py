@@ -43,14 +43,18 @@ from et_operator.model.texts import count
 
 LOOK = timedelta(seconds=1)
 KILL_RANK = f"""
-for file in {RANK_STATES_DIR}/*; do
-  state=; read -r state < "$file"
-  rank=${{file##*/}}
+for file in {RANK_STATES_DIR}/[1-9]*; do
+  rank=${{file##*/}} state=
+  case $rank in *[!0-9]*) continue ;; esac
+  [ -f "$file" ] && [ ! -L "$file" ] && read -r state < "$file"
   [ "$state" = joined ] && kill -KILL "$rank" && echo "$rank" && break
 done 2> /dev/null
 :
 """
-"""For a worker's `sh`: it kills one that has said that it is in a ring, and prints which."""
+"""For a worker's `sh`: it kills one that has said that it is in a ring, and prints which.
+
+Whoever runs there may have put something else into that folder, under any name.
+"""
 EVENTS_EACH = 3.0
 """Seconds from one read of Events to the next."""
 WHY = "et rehearse: to see what a loss costs"

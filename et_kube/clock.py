@@ -23,8 +23,9 @@ APART = timedelta(minutes=5)
 """Who decides by a clock that is further from the API server's may end what has its time still."""
 
 AGREED = 10
-"""Minutes whose answers must all say that it is later than the machine has it: of several API
-servers one may have a wrong clock, and a time that goes forth and back with each answer is none."""
+"""Minutes: all their answers, as far as any were heard, must say that it is later than the machine
+has it. Of several API servers one may have a wrong clock, and a time that goes forth and back with
+each answer is none."""
 
 
 class Clock(Protocol):

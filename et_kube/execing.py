@@ -170,7 +170,7 @@ async def run_command(
             the server's words, and the command's own. OutcomeUnknown: it has not ended in time, or
             prints without end.
     """
-    output = b""
+    output = bytearray()
     async with open_exec(
         connection, ref.namespace, ref.name, container=container, command=command
     ) as stream:

@@ -28,7 +28,8 @@ _MOST_BYTES = 16
 class RankFiles:
     """The folder of these files, empty at first; where it cannot be made nobody says anything.
 
-    Whoever runs here can put a link in its place: what that leads to is not ours to look at or end.
+    A rank may be another user than the agent, so everybody may write there. Whoever runs here can
+    put a link in its place: what that leads to is not ours to look at or end.
     Beside it is what says who is gone: of a container before this one it says nothing.
     """
 
@@ -41,7 +42,9 @@ class RankFiles:
             os.makedirs(folder, exist_ok=True)
             with self._open() as place:
                 for name in _list_names(place):
-                    os.unlink(place + name)  # of a container before this one
+                    with contextlib.suppress(OSError):  # a folder has no place there
+                        os.unlink(place + name)  # of a container before this one
+                os.chmod(place, 0o1777)  # noqa: S103 (whatever the umask says)
 
     def count(self) -> List[int]:
         """How many living ranks are in each of STATES."""

@@ -88,13 +88,14 @@ def test_who_loses_nothing_hears_so():
 
 def test_two_pauses_are_told_with_their_sum():
     training = Training()
-    training.mark()
     now = print_steps(training, [1, 2, 3], 0.0, 0.1)
+    training.mark()
     now = print_steps(training, [4, 5], now + 6, 0.1)
     print_steps(training, [6], now + 3)
     loss = Loss(LOST, 2, 1, training)
     [pauses, _] = list(describe(loss, training.heard))[:2]
-    assert pauses == "no step for 6.1 s, then 3.1 s, 9.2 s in all"
+    words = "no step for 6.1 s, then 3.1 s, 9.2 s in all (from step to step it takes 0.1 s)"
+    assert pauses == words
 
 
 def test_before_the_worker_goes_no_pause_is_one_of_its_loss():
@@ -432,3 +433,33 @@ def test_a_log_without_a_loss_or_without_steps_tells_of_no_cost() -> None:
     tell(silent, 700.0, "words")
     assert (loss.describe(), silent.describe()) == ("", "")
     assert silent.is_complete, "nobody waits for ever"
+
+
+@pytest.mark.parametrize("before", [[], [4]])
+def test_where_fewer_than_two_steps_were_told_before_a_loss_no_step_is_late(before: list[int]):
+    loss, rehearsed = LastLoss(), Loss(LOST, 2, 1)
+    tell_steps(loss, before, 0.0)
+    tell_loss(loss, 1.0)
+    tell_steps(loss, [5, 6, 7], 10.0, pace=40.0)
+    assert loss.describe() == ""
+    print_steps(rehearsed.training, before, 0.0)
+    rehearsed.mark(1.0)
+    print_steps(rehearsed.training, [5, 6, 7], 10.0, pace=40.0)
+    words = "its log tells of too few steps before it: what the training lost is not known"
+    assert next(describe(rehearsed, 130.0)) == words
+    off = replace(make_spec(2), loss_recovery=LossRecovery.WAIT)
+    assert list(advise(rehearsed, off, 130.0)) == []
+
+
+def test_workers_that_are_lost_together_are_one_loss() -> None:
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    for place, worker in enumerate((LOST, HEIR, LOST, HEIR)):
+        tell_loss(loss, 10.5 + place / 4, worker)
+    tell_steps(loss, [10, 11], 14.0)
+    tell_loss(loss, 60.0)  # as was told long ago
+    assert loss.at == BEGAN + timedelta(seconds=10.5)
+    assert loss.describe() == (
+        f"{LOST}, {HEIR} were lost: no step for 4.0 s (from step to step it takes 1.0 s), "
+        "1 step trained again"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -187,16 +188,21 @@ async def test_where_no_process_says_that_it_is_a_rank_none_is_killed(world: Sim
 
 
 def test_what_kills_a_rank_takes_one_that_has_said_that_it_is_in_a_ring(tmp_path: Path):
-    ranks = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
-    for rank, state in zip(ranks, ("imported", "joined", "entered"), strict=True):
+    ranks = [subprocess.Popen(["sleep", "60"], start_new_session=True) for _ in range(5)]
+    for rank, state in zip(ranks, ("imported", "joined", "entered"), strict=False):
         (tmp_path / str(rank.pid)).write_text(state)
     (tmp_path / "999999999").write_text("joined")  # one that has ended
+    (tmp_path / f"-{ranks[3].pid}").write_text("joined")  # for kill, all of a group
+    (tmp_path / str(ranks[4].pid)).symlink_to(tmp_path / "999999999")
+    os.mkfifo(tmp_path / "1")
     script = KILL_RANK.replace(RANK_STATES_DIR, str(tmp_path))
     try:
-        told = subprocess.run(["sh", "-c", script], capture_output=True, check=True, text=True)
+        told = subprocess.run(
+            ["sh", "-c", script], capture_output=True, check=True, text=True, timeout=10
+        )
         assert told.stdout == f"{ranks[1].pid}\n"
         assert ranks[1].wait(10) == -signal.SIGKILL
-        assert [ranks[0].poll(), ranks[2].poll()] == [None, None]
+        assert [rank.poll() for rank in ranks if rank is not ranks[1]] == [None] * 4
     finally:
         for rank in ranks:
             rank.kill()

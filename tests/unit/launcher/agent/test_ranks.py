@@ -173,6 +173,24 @@ def test_what_others_put_there_counts_nothing(tmp_path: Path):
     assert RankFiles(str(tmp_path)).count() == [0, 0, 0]
 
 
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path):
+    for number in range(8):
+        (tmp_path / f"1{number}").mkdir()
+        (tmp_path / f"2{number}").touch()
+    RankFiles(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {f"1{number}" for number in range(8)}
+
+
+def test_ranks_may_be_another_user_than_the_agent(tmp_path: Path):
+    folder = tmp_path / "rank-states"
+    before = os.umask(0o077)
+    try:
+        RankFiles(str(folder))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+
+
 def test_where_there_can_be_no_folder_nothing_is_known(tmp_path: Path):
     (tmp_path / "file").touch()
     assert RankFiles(str(tmp_path / "file")).count() == [0, 0, 0]
