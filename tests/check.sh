@@ -6,10 +6,10 @@ unit() { "$PY" -m pytest -q -m "not cluster and not long" "$@"; }
 # compiled once, outside the tree: more than half of what it takes to find the tests
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX="${XDG_CACHE_HOME:-$HOME/.cache}/et-operator/bytecode"
-# beside all others, and shown once they have ended: each of two finds its own tests alone, where both workers of one find all
-IN_MEMORY=(tests/unit/planning tests/unit/scheduler)
+# half of the tests, beside all that follows and shown after it: of two processes each finds its own tests, of two workers each finds all
+HALF=(tests/unit/planning tests/unit/et)
 said=$(mktemp)
-unit "${IN_MEMORY[@]}" "$@" >"$said" 2>&1 &
+unit "${HALF[@]}" "$@" >"$said" 2>&1 &
 beside=$!
 trap 'kill "$beside" 2>/dev/null || true; rm -f "$said"' EXIT
 step "ruff" "$PY" -m ruff check .
@@ -19,8 +19,8 @@ step "import-linter" "${PY%python}lint-imports" --no-logo
 step "vermin (3.7 for what runs in user containers)" "${PY%python}vermin" --quiet --target=3.7- --violations \
     --no-tips et_contract/{frames,hosts,names,options,paths,scripts,starters,texts,wrappers}.py launcher/boot.py launcher/protocol launcher/agent launcher/shim launcher/ssh launcher/ranks hostdiscovery
 step "changelog" "$PY" -m towncrier build --draft >/dev/null
-step "unit tests" unit tests/unit tests/devcluster tests/contract "${IN_MEMORY[@]/#/--ignore=}" "$@"
-echo "==> unit tests of planning and scheduling"
+step "unit tests, without those of planning and et" unit tests/unit tests/devcluster tests/contract "${HALF[@]/#/--ignore=}" "$@"
+echo "==> unit tests of planning and et"
 wait "$beside" && passed=true || passed=false
 cat "$said"
 $passed

@@ -1,8 +1,7 @@
 """What keeps a job from starting whatever room there is.
 
-starting.py asks before it looks for room, yielding.py before it keeps some, and whoever counts what
-is asked for of a queue. Nothing is changed here but what those are told whom their queue refuses;
-whether there is room is never a matter of it.
+starting.py asks before it looks for room, and yielding.py before it keeps some. Nothing is changed
+here; whether there is room is never a matter of it.
 """
 
 from __future__ import annotations
@@ -12,52 +11,13 @@ from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.explaining import tell_too_large
 from et_scheduler.planning.fitting import Gang, count_largest
+from et_scheduler.planning.refusing import Obstacle
 from et_scheduler.planning.standings import Standing
-
-Obstacle = tuple[Reason, str]
 
 
 def find_obstacle(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | None:
     """The first of them, or None where only room decides: of one whom its queue does not refuse."""
     return find_in_time(draft, standing) or _find_in_size(draft, standing, gang)
-
-
-def find_stray(draft: Draft, standing: Standing) -> Obstacle | None:
-    """Why a job is in no line: its queue is not there, or is not for its namespace."""
-    name = draft.get_queue(standing)
-    queue = draft.queues.get(name)
-    if queue is None:
-        text = (
-            f"there is no queue {name}: create a TrainingQueue of that name, or "
-            "name another one in spec.queue"
-        )
-        return Reason.NO_QUEUE, text
-    if queue.namespaces is not None and standing.job.namespace not in queue.namespaces:
-        text = f"queue {name} does not admit jobs of namespace {standing.job.namespace}"
-        return Reason.NOT_IN_QUEUE, text
-    return None
-
-
-def find_refusal(draft: Draft, standing: Standing) -> Obstacle | None:
-    """Why its queue lets it start nothing. What it asks for counts for nothing there.
-
-    Else anybody could ask in the name of any queue: that would be due all, and others nothing.
-    """
-    stray = find_stray(draft, standing)
-    if stray is not None:
-        return stray
-    queue = draft.queues[draft.get_queue(standing)]
-    if queue.is_stopped:
-        return Reason.QUEUE_STOPPED, f"queue {queue.name} is stopped: nothing new starts"
-    return None
-
-
-def explain_refused(draft: Draft) -> None:
-    """Whom his queue refuses is tried by nobody, and is told here."""
-    for standing in draft.list_waiting():
-        refusal = find_refusal(draft, standing)
-        if refusal is not None:
-            draft.explain(standing, *refusal)
 
 
 def find_in_time(draft: Draft, standing: Standing) -> Obstacle | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.gating import find_stray
+from et_scheduler.planning.refusing import find_stray
 from et_scheduler.planning.standings import Standing
 
 Order = Callable[[Standing, Draft], int]

@@ -16,12 +16,12 @@ from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue, QueueStatus
 from et_scheduler.model.rules import Rules
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.gating import explain_refused
 from et_scheduler.planning.growing import grow_all
 from et_scheduler.planning.levelling import level_all
 from et_scheduler.planning.limiting import keep_limits
 from et_scheduler.planning.noting import note_all
 from et_scheduler.planning.ordering import list_lines
+from et_scheduler.planning.refusing import explain_refused
 from et_scheduler.planning.reserving import reserve_all
 from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_unbound
 from et_scheduler.planning.services import keep_headroom, serve

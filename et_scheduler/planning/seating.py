@@ -15,12 +15,12 @@ import numpy as np
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.fitting import Gang, Seats, find_seats, hold_seats, take_seats
-from et_scheduler.planning.gating import find_refusal
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Piece
 from et_scheduler.planning.promises import Rank
+from et_scheduler.planning.refusing import find_refusal
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 

@@ -18,9 +18,9 @@ from et_scheduler.planning.donors import Donors
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.evicting import find_claim, rank_for_claim
 from et_scheduler.planning.fitting import Gang
-from et_scheduler.planning.gating import find_refusal
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.keeping import keep_in, list_reserved, rank_places
+from et_scheduler.planning.refusing import find_refusal
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns, count_searches
