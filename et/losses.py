@@ -280,7 +280,7 @@ def describe_training(training: Training, silent: float) -> Iterator[str]:
         total = f", {sum(pauses):.1f} s in all" if len(pauses) > 1 else ""
         yield f"no step for {spans}{total}{usual}"
     else:
-        yield f"no pause: no step was later than usual{usual}"
+        yield f"no pause: each step came within {training.limit:.1f} s of the one before{usual}"
     yield _describe_again(training)
 
 

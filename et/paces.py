@@ -52,7 +52,7 @@ class Training:
     """How many of `moments` were before the loss; None until there was one."""
     size_before: int | None = None
     _last: tuple[str, int | None] = ("", None)
-    _limit: float = 0.0
+    limit: float = 0.0
     """Seconds beyond which a step is late, from the loss on."""
     _strides: list[int] = field(default_factory=list)
     _draws_again: bool = False
@@ -100,7 +100,7 @@ class Training:
             self.loss, self.size_before = len(self.moments), self.size
             self._told = self._find_seen()
             self._is_shared = len(self._told) < sum(len(c.seen) for c in self.courses.values())
-            self._limit = self._find_limit()
+            self.limit = self._find_limit()
             self.spacing = round(median(self._strides)) if self._strides else 1
 
     @property
@@ -128,7 +128,7 @@ class Training:
             return []
         start = max(self.loss - 1, 0)
         gaps = [*_list_gaps(self.moments[start:]), silent]
-        return [gap for gap in gaps if gap > self._limit]
+        return [gap for gap in gaps if gap > self.limit]
 
     def _find_limit(self) -> float:
         usual = self.usual or 0.0
@@ -139,7 +139,7 @@ class Training:
             course.lap += 1
         course.is_last_of_lap = is_last
         key = (course.epoch, course.lap, number)
-        is_soon = course.at is not None and (at - course.at).total_seconds() <= self._limit
+        is_soon = course.at is not None and (at - course.at).total_seconds() <= self.limit
         course.at = at
         if key == course.last and self.loss is None:
             self._draws_again = True
