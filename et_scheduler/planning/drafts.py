@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.ledgers import Ledger
 from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.promises import Promises
+from et_scheduler.planning.rationing import choose_first
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
@@ -45,16 +46,6 @@ MOST_HELD = 5
 def count_hours(attempts: int, allowed: int = 1) -> int:
     """For how long nobody gives for one that has failed so often in a row; 0 while it may."""
     return 1 << min(attempts - allowed - 1, MOST_SPARED) if attempts > allowed else 0
-
-
-def _choose_kinds(asking: Iterable[tuple[str, Shape]], most: int) -> set[tuple[str, Shape]]:
-    """The first of each namespace, as many as it has a share of; all, if it is no more."""
-    lines = defaultdict[str, dict[Shape, None]](dict)
-    for namespace, shape in asking:
-        lines[namespace][shape] = None
-    are_few = len({shape for line in lines.values() for shape in line}) <= most
-    share = most if are_few else max(most // len(lines), 1)
-    return {(name, shape) for name, line in lines.items() for shape in islice(line, share)}
 
 
 class Draft:
@@ -200,13 +191,14 @@ class Draft:
     def _select_pending(self) -> list[PendingPod]:
         """New pods of others, the oldest first, of as many kinds as their namespace has a share of.
 
-        Each kind is looked for on all nodes, and an author may have thousands.
+        Each kind is looked for on all nodes, and an author may have thousands. By turns, what
+        workers leave for one of them would be taken by others before its next.
         """
         wait = self.rules.service_counts
         waits = [pod for pod in self.cluster.pending if not self.has_passed(pod.since, wait)]
         waits.sort(key=attrgetter("since", "uid"))
-        chosen = _choose_kinds(((pod.namespace, pod.shape) for pod in waits), self.rules.kinds)
-        return [pod for pod in waits if (pod.namespace, pod.shape) in chosen]
+        chosen = choose_first(((pod.namespace, pod.shape) for pod in waits), self.rules.kinds)
+        return [pod for pod in waits if pod.shape in chosen]
 
     def _list_many(self) -> set[Shape]:
         """Of waiting jobs the shapes beyond those that their namespaces have a share of.
@@ -221,8 +213,7 @@ class Draft:
             if not one.is_admitted
             for shape in (one.job.launcher, one.job.worker)
         ]
-        chosen = _choose_kinds(pairs, self.rules.kinds)
-        known = {shape for _, shape in chosen}
+        known = choose_first(pairs, self.rules.kinds)
         for one in self.list_admitted():
             known |= {one.job.launcher, one.job.worker}
         return {shape for _, shape in pairs} - known

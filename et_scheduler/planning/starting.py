@@ -61,12 +61,20 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
 
 
 def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> tuple[Turns, Turns]:
-    """Which kinds of gangs are looked at, and for whom others are asked: firsts of lines first."""
+    """Which kinds of gangs are looked at, and for whom others are asked: firsts of lines first.
+
+    Whose turn it is to have others asked is looked at: who needed both at once would wait for as
+    long as all turns of the one take, times those of the other.
+    """
     placed = [(place, one.job) for line in lines.values() for place, one in enumerate(line)]
     jobs = [job for _, job in sorted(placed, key=itemgetter(0))]
-    kinds = Turns(draft, ((job.namespace, _get_kind(job)) for job in jobs), draft.rules.kinds)
-    uids = ((job.namespace, job.uid) for job in jobs)
-    return kinds, Turns(draft, uids, count_searches(draft), kinds)
+    kinds = [(job.namespace, _get_kind(job)) for job in jobs]
+    searches, most = count_searches(draft), draft.rules.kinds
+    if len({kind for _, kind in kinds}) > most:
+        searches = min(searches, most)  # each may be of a kind more
+    turns = Turns(draft, ((job.namespace, job.uid) for job in jobs), searches)
+    asked_for = {_get_kind(job) for job in jobs if job.uid in turns}
+    return Turns(draft, kinds, most, asked_for), turns
 
 
 def _list_tried(

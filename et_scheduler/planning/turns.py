@@ -7,12 +7,12 @@ given, its time included: decided again, it is the same.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from et_scheduler.model.shapes import SECOND
 from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.rationing import find_share, sort_lines
 
 _One = TypeVar("_One")
 
@@ -21,11 +21,14 @@ class Turns:
     """Of all that namespaces ask for `most` in a pass, of each its share; all, if it is no more.
 
     The first of a namespace have theirs in each pass; all others of it as many again, others each
-    second, so that each comes to its turn. Of more namespaces than `most`, the first have theirs
-    in each pass, and so on. Of what several ask for, the turn of one will do.
+    second, so that each comes to its turn. Of more namespaces than `most`, the first half as many
+    have theirs in each pass, and of the others as many again each second. Of what several ask for,
+    the turn of one will do; what is `besides` has one whosever turn it is.
 
-    After `count` seconds each has had his. Within others' turns one lasts so long that each of
-    those has come meanwhile: else those who have one here might never have one there.
+    Whatever others ask for, where a pass comes each second: one of n namespaces has a turn every
+    n / (most // 2) seconds, or each second if n is no more than `most`; and of what it asks for all
+    have had theirs after m / k of those, if it asks for m and k is most // n, or 1. A pass that
+    takes longer than half a second is followed by one some turns later.
     """
 
     def __init__(
@@ -33,27 +36,29 @@ class Turns:
         draft: Draft,
         asking: Iterable[tuple[str, Hashable]],
         most: int,
-        within: Turns | None = None,
+        besides: Iterable[Hashable] = (),
     ) -> None:
         """Namespaces and what they ask for, who is first first."""
         self._draft = draft
-        lines: dict[str, dict[Hashable, None]] = defaultdict(dict)
-        for namespace, one in asking:
-            lines[namespace][one] = None
-        self._chosen = {one for line in lines.values() for one in line}
-        self.count = 1
-        if len(self._chosen) <= most:
+        lines = sort_lines(asking)
+        self._chosen: set[Hashable] | None = None
+        if len({one for line in lines.values() for one in line}) <= most:
             return
-        share = max(most // len(lines), 1)
-        turn = draft.now // SECOND // (within.count if within is not None else 1)
-        namespaces, count = _choose(list(lines), most, turn)
-        found = {name: _choose(list(line), share, turn // count) for name, line in lines.items()}
-        self._chosen = {one for name in namespaces for one in found[name][0]}
-        self.count = count * max(turns for _, turns in found.values())
+        turn, share, turns = draft.now // SECOND, find_share(lines, most), 1
+        namespaces: Sequence[str] = list(lines)
+        if len(namespaces) > most:
+            namespaces, turns = _choose(namespaces, max(most // 2, 1), turn)
+        self._chosen = {*besides}
+        for namespace in namespaces:
+            self._chosen.update(_choose(lines[namespace], share, turn // turns)[0])
+
+    def __contains__(self, one: Hashable) -> bool:
+        """Whether it is its turn."""
+        return self._chosen is None or one in self._chosen
 
     def has(self, one: Hashable) -> bool:
         """Whether it is its turn; if not, the pass is called again soon."""
-        if one in self._chosen:
+        if one in self:
             return True
         self._draft.wake(self._draft.now + SECOND)
         return False

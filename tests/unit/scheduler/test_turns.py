@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import ValuesView
 from dataclasses import replace
+from math import ceil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, PendingPod
@@ -100,13 +103,25 @@ def test_of_many_kinds_of_one_namespace_no_more_are_looked_at_than_it_has_a_shar
     pods += [make("few-0", 6500, NOW), make("many-again", 7000, NOW)]
     draft = Draft(Cluster(FULL, tuple(pods)), MAIN, fill(), NOW, Rules(kinds=8))
     assert {pod.uid for pod in draft.served} == {
-        *(f"many-{i}" for i in range(4)),
+        *(f"many-{i}" for i in range(7)),
         "many-again",
         "few-0",
     }
     old = [replace(pod, since=NOW - HOUR) for pod in pods[:20]]
     draft = Draft(Cluster(FULL, (*old, *pods[20:])), MAIN, fill(), NOW, Rules(kinds=8))
     assert {pod.uid for pod in draft.served} == {"many-again", "few-0"}
+
+
+def test_of_more_namespaces_than_kinds_are_looked_at_the_first_have_one_each() -> None:
+    pods = [
+        PendingPod(
+            f"{i:02}-{kind}", make_shape({CPU: 7000 - i - 50 * kind}), 0, NOW, namespace=f"{i}"
+        )
+        for i in range(20)
+        for kind in range(2)
+    ]
+    draft = Draft(Cluster(FULL, tuple(pods)), MAIN, fill(), NOW, Rules(kinds=8))
+    assert {pod.uid for pod in draft.served} == {f"{i:02}-0" for i in range(8)}
 
 
 @pytest.mark.long
@@ -164,7 +179,7 @@ def test_of_many_namespaces_each_has_its_turn() -> None:
     uids = [f"{namespace}-{number}" for number in range(3) for namespace in "abcdefgh"]
     served: set[str] = set()
     for second in range(64):
-        draft = Draft(Cluster(FULL), MAIN, fill(), NOW + second * SECOND, Rules(looks=64 * 2))
+        draft = Draft(Cluster(FULL), MAIN, fill(), NOW + second * SECOND, Rules(looks=64 * 4))
         turns = Turns(draft, [(uid[0], uid) for uid in uids], count_searches(draft))
         now = {uid for uid in uids if turns.has(uid)}
         assert {"a-0", "b-0"} <= now
@@ -172,6 +187,35 @@ def test_of_many_namespaces_each_has_its_turn() -> None:
         assert len(now) == 8
         served |= now
     assert served == set(uids)
+
+
+@pytest.mark.long
+@given(
+    most=st.integers(1, 12),
+    own=st.integers(1, 9),
+    others=st.lists(st.integers(1, 40), max_size=20),
+    is_first=st.booleans(),
+    start=st.integers(0, 10_000),
+)
+def test_whatever_others_ask_for_each_of_a_namespace_has_its_turn_in_a_time_of_its_own(
+    most: int, own: int, others: list[int], start: int, *, is_first: bool
+) -> None:
+    mine = [("mine", f"mine-{number}") for number in range(own)]
+    theirs = [
+        (f"{i}", f"{i}-{number}") for i, count in enumerate(others) for number in range(count)
+    ]
+    asking = [*mine, *theirs] if is_first else [*theirs, *mine]
+    namespaces = len(others) + 1
+    laps = ceil(namespaces / max(most // 2, 1)) if namespaces > most else 1
+    served: set[str] = set()
+    draft = Draft(Cluster(), MAIN, [], NOW, Rules())
+    for second in range(laps * ceil(own / max(most // namespaces, 1))):
+        draft.now = NOW + (start + second) * SECOND
+        turns = Turns(draft, asking, most)
+        now = {uid for _, uid in asking if turns.has(uid)}
+        assert len(now) <= 2 * max(most, 2)
+        served |= now
+    assert served.issuperset(uid for _, uid in mine)
 
 
 @pytest.mark.long
