@@ -63,11 +63,12 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
 def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> tuple[Turns, Turns]:
     """Which kinds of gangs are looked at, and for whom others are asked: firsts of lines first.
 
-    Whose turn it is to have others asked is looked at: who needed both at once would wait for as
-    long as all turns of the one take, times those of the other.
+    Who is tried later needs no turn. Whose turn it is to have others asked is looked at: who needed
+    both at once would wait for as long as all turns of the one take, times those of the other.
     """
-    placed = [(place, one.job) for line in lines.values() for place, one in enumerate(line)]
-    jobs = [job for _, job in sorted(placed, key=itemgetter(0))]
+    placed = [pair for line in lines.values() for pair in enumerate(line)]
+    ordered = (one for _, one in sorted(placed, key=itemgetter(0)))
+    jobs = [one.job for one in ordered if find_in_time(draft, one) is None]
     kinds = [(job.namespace, _get_kind(job)) for job in jobs]
     searches, most = count_searches(draft), draft.rules.kinds
     if len({kind for _, kind in kinds}) > most:
@@ -80,18 +81,17 @@ def _count_turns(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> tuple
 def _list_tried(
     draft: Draft, lines: Mapping[str, Sequence[Standing]], kinds: Turns
 ) -> Iterator[Standing]:
-    """Who is looked at in this pass, in the order of ordering.py; who holds nodes always is.
+    """Who is looked at in this pass, in the order of ordering.py: who holds nodes always is.
 
-    Each kind is looked for on all nodes, and an author may have thousands. For all others holds
-    what they were told last, unless time keeps them now: by that others keep for them what is
+    Each kind is looked for on all nodes, and an author may have thousands; of who is tried later
+    none is. For all others holds what they were told last: by that others keep for them what is
     theirs within a limit.
     """
     for standing in walk(draft, {queue: list(line) for queue, line in lines.items()}):
-        told = standing.admission
-        if standing.job.uid in draft.holds.by_uid or kinds.has(_get_kind(standing.job)):
+        uid, told = standing.job.uid, standing.admission
+        needs_none = uid in draft.holds.by_uid or find_in_time(draft, standing) is not None
+        if needs_none or kinds.has(_get_kind(standing.job)):
             yield standing
-        elif obstacle := find_in_time(draft, standing):
-            draft.explain(standing, *obstacle)
         elif standing.is_waiting and told.reason:
             draft.explain(standing, told.reason, told.message)
 

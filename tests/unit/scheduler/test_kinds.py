@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -83,6 +84,21 @@ def test_who_holds_nodes_is_looked_at_in_every_pass() -> None:
     free = Cluster((TAKEN[0], make_nodes(2)[1]))
     told = {one.uid: one.admission for one in decide(free, MAIN, many, NOW, FEW).changes}
     assert told["many-19"].state is AdmissionState.ADMITTED
+
+
+def test_who_is_tried_later_takes_nobodys_turn() -> None:
+    told = Admission(0, AdmissionState.WAITING, "main", queued_at=NOW - 1, since=NOW - 1)
+    told = replace(told, reason=Reason.NOT_BOUND, retry_at=NOW + 2 * MINUTE)
+    many = make_kinds("many", 100)
+    jobs = [*(replace(job, admission=told) for job in many[:92]), *many[92:]]
+    decision = decide(Cluster(TAKEN), MAIN, jobs, NOW, FEW)
+    reasons = Counter(one.reason for one in decision.explanations.values())
+    assert reasons == {Reason.BACKING_OFF: 92, Reason.NO_ROOM: 8}
+    assert decision.wake_at == NOW + MINUTE
+    found = decide(Cluster(TAKEN), MAIN, [*jobs, *make_kinds("more", 20, 6500)], NOW, FEW)
+    reasons = Counter(one.reason for one in found.explanations.values())
+    assert reasons[Reason.BACKING_OFF] == 92
+    assert reasons[Reason.NO_ROOM] < 28
 
 
 def test_what_is_looked_for_on_all_nodes_is_bounded() -> None:
