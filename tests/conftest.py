@@ -25,7 +25,8 @@ settings.load_profile("the same everywhere")
 # a script, that would be signals that they are to be sent.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) == signal.SIG_IGN:
-        signal.signal(number, signal.SIG_DFL)
+        is_raised = number == signal.SIGINT  # as Python has it where nobody ignores it
+        signal.signal(number, signal.default_int_handler if is_raised else signal.SIG_DFL)
 
 
 # What is found before the first test stays until the last: to look through it again and again is a
