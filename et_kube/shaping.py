@@ -84,10 +84,10 @@ def sum_requests(spec: Json) -> Amounts:
     for container in spec.get("initContainers") or ():
         own = _read_requests(container)
         if container.get("restartPolicy") == "Always":
-            sidecars.update(own)
-            highest |= sidecars
+            sidecars.update(own)  # no more than all sidecars take beside the containers
         else:
-            highest |= sidecars + Counter(own)
+            for name, n in own.items():  # what sidecars alone name is no more than that either
+                highest[name] = max(highest[name], sidecars[name] + n)
     total = dict((running + sidecars) | highest)
     whole = _read_requests(spec)
     total |= {name: n for name, n in whole.items() if name.startswith(_POD_LEVEL)}
@@ -148,18 +148,24 @@ def _read_requests(holder: Json) -> Amounts:
 
 
 def _list_terms(spec: Json) -> tuple[list[list[dict[str, Any]]], bool]:
-    """Requirements by term, of which one must hold; whether something was left out."""
+    """Requirements by term, of which one must hold; whether something was left out.
+
+    Every term has the labels of the selector too: of too many there is no product.
+    """
+    required = _find_required(spec, "nodeAffinity")
+    told = (required.get("nodeSelectorTerms") or ()) if isinstance(required, Mapping) else ()
+    selector = spec.get("nodeSelector") or {}
+    if len(selector) > MAX_REQUIREMENTS or len(told) > MAX_TERMS:
+        return [], True
     common = [
-        _build_requirement(str(key), "In", [value])
-        for key, value in sorted((spec.get("nodeSelector") or {}).items())
+        _build_requirement(str(key), "In", [value]) for key, value in sorted(selector.items())
     ]
     if spec.get("nodeName"):
         common.append(_build_requirement(f"{FIELD}metadata.name", "In", [spec["nodeName"]]))
-    required = _find_required(spec, "nodeAffinity")
     if not isinstance(required, Mapping):
         terms = [common] if common else []
     else:
-        terms = [common + _list_requirements(t) for t in required.get("nodeSelectorTerms") or ()]
+        terms = [common + _list_requirements(term) for term in told]
     is_cut = len(terms) > MAX_TERMS or any(
         len(term) > MAX_REQUIREMENTS or any(len(one["values"]) > MAX_VALUES for one in term)
         for term in terms

@@ -201,9 +201,9 @@ def _find_init_failure(spec: Json, status: Json) -> Termination | None:
     """
     if status.get("phase") != "Failed":
         return None
+    statuses = {one.get("name"): one for one in status.get("initContainerStatuses") or ()}
     for container in spec.get("initContainers") or ():
-        found = _find_by_name(status.get("initContainerStatuses") or (), str(container.get("name")))
-        state: Json = found.get("state") or {}
+        state: Json = statuses.get(container.get("name"), {}).get("state") or {}
         end = _decode_termination(state.get("terminated"))
         if end is not None and end.exit_code != 0 and container.get("restartPolicy") != "Always":
             return replace(end, init_container=str(container.get("name")))

@@ -12,6 +12,7 @@ from et_contract.pods import Role
 from et_operator.codec.pods import decode_pod
 from et_operator.model.names import build_labels
 from et_operator.model.pods import Pod, Termination
+from tests.counting import count_steps
 
 
 def make_pod(status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
@@ -229,6 +230,17 @@ def test_a_container_that_waits_for_another_says_what_that_one_waits_for():
     pod = decode(status)
     assert pod.waiting_reason == "ImagePullBackOff"
     assert pod.waiting_message == "container edl-broker: denied"
+
+
+def test_each_of_many_init_containers_is_looked_for_once():
+    def read(size: int) -> int:
+        body = make_pod({"phase": "Failed"})
+        inits = [{"name": f"init-{number}"} for number in range(size)]
+        body["spec"]["initContainers"] = inits
+        body["status"]["initContainerStatuses"] = [*inits]
+        return count_steps(lambda: decode_pod(body))
+
+    assert read(200) < 3 * read(100)
 
 
 def test_a_container_that_only_initializes():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from et_kube.resources import TRAINING_JOBS
 from et_kube.shaping import describe_shape, sum_requests
 from fakes.schemas import admit, find_definition
+from tests.counting import count_steps
 
 Document = dict[str, Any]
 
@@ -45,6 +50,51 @@ SIDECAR = {"restartPolicy": "Always"}
 )
 def test_effective_requests(spec: Document, cpu: int) -> None:
     assert sum_requests(spec).get("cpu", 0) == cpu
+
+
+NAMED = st.dictionaries(st.sampled_from("abc"), st.integers(0, 5), max_size=3)
+
+
+@pytest.mark.long
+@given(st.lists(st.tuples(st.booleans(), NAMED), max_size=6), NAMED)
+def test_what_starts_before_is_counted_beside_the_sidecars_that_run_by_then(
+    before: list[tuple[bool, dict[str, int]]], own: dict[str, int]
+) -> None:
+    inits = [
+        {"resources": {"requests": found}, **(SIDECAR if is_sidecar else {})}
+        for is_sidecar, found in before
+    ]
+    spec = {"containers": [{"resources": {"requests": own}}], "initContainers": inits}
+    sidecars, most = Counter[str](), Counter[str]()
+    for is_sidecar, found in before:
+        most |= sidecars + Counter(found)
+        sidecars += Counter(found if is_sidecar else {})
+    assert sum_requests(spec) == (Counter(own) + sidecars) | most
+
+
+def test_whoever_names_much_in_many_containers_costs_no_product_of_both() -> None:
+    def read(size: int) -> int:
+        wide = {"requests": {f"example.com/{n}": 1 for n in range(size)}}
+        inits = [{"resources": wide, **SIDECAR}, *({} for _ in range(size))]
+        return count_steps(lambda: sum_requests({"initContainers": inits}))
+
+    assert read(80) < 3 * read(40)
+
+
+def test_a_selector_of_many_labels_with_many_terms_is_no_product_of_both() -> None:
+    def weigh(size: int) -> int:
+        node = {REQUIRED: {"nodeSelectorTerms": [{}] * size}}
+        labels = {f"label-{n}": "" for n in range(size)}
+        spec = {"nodeSelector": labels, "affinity": {"nodeAffinity": node}}
+        tracemalloc.start()
+        try:
+            found = describe_shape({"spec": spec})
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            assert (found["terms"], found["unproven"] != "") == ([], True)
+
+    assert weigh(1000) < 3 * weigh(500)
 
 
 def test_what_a_pod_requests_as_a_whole_counts_for_what_can_be_requested_so() -> None:
