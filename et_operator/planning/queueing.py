@@ -19,6 +19,7 @@ from et_operator.model.actions import Action, DryRun, Subject
 from et_operator.model.admissions import Shapes
 from et_operator.model.conditions import find_condition
 from et_operator.model.names import build_access_name, build_keys_prefix
+from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Proof
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.drafts import Draft
@@ -75,21 +76,33 @@ def _describe_edit(standing: Standing) -> str:
     return f"; it stays in queue {admission.queue}: {edit} counts from its next admission"
 
 
-def try_pods(standing: Standing) -> list[Action]:
+def try_pods(draft: Draft) -> list[Action]:
     """Ask as what the pods of who waits would be created, once those of its last life have ended.
 
-    As et-scheduler sees it, who starts nobody before: what stays for its log holds nothing.
+    What stays for its log holds nothing; and beside a worker that is overdue a job may start, by
+    et-scheduler too, for nobody knows when that ends.
     """
-    view, shapes = standing.view, standing.status.shapes
-    told = find_condition(standing.status.conditions, ADMITTED)
+    view, shapes = draft.view, draft.status.shapes
+    told = find_condition(draft.status.conditions, ADMITTED)
     if not is_held(view.snapshot.job) or told is None:
-        return []
-    if not all(pod.is_terminal for pod in view.own_pods):
         return []
     if shapes.is_proven if shapes is not None else told.reason != REFUSED:
         return []
-    proofs = _select_proofs(standing)
-    return [one for one in _build_trials(standing) if one.role not in proofs]
+    if any(_may_end(draft, pod) for pod in view.own_pods):
+        return []
+    proofs = _select_proofs(draft)
+    return [one for one in _build_trials(draft) if one.role not in proofs]
+
+
+def _may_end(draft: Draft, pod: Pod) -> bool:
+    """Whether the end of this pod is worth a wait: on a lost node too, for a quota counts it there.
+
+    A quota counts none whose grace is over. A launcher is waited for as long as it is there.
+    """
+    if pod.is_terminal:
+        return False
+    end = draft.view.find_overdue(pod) if pod.role is Role.WORKER else None
+    return end is None or draft.wait_until(end)
 
 
 def _build_trials(standing: Standing) -> Iterator[DryRun]:

@@ -131,7 +131,9 @@ class Surveyor:
         pods = tuple(build_pod(one.place[1], one.value, stored) for one in tenants)
         job = replace(stored.job, pods=pods)
         own = [one.value for one in tenants if not one.value.is_launcher]
-        if own:  # an edit of its template changes nothing of these
+        # An edit of its template changes nothing of what runs; and what stays of its last life,
+        # with a job that waits, does not say what the next one would have.
+        if own and not job.is_waiting:
             least = min(one.priority for one in own)
             return replace(job, priority=least, preempts=all(one.preempts for one in own))
         if stored.priority_class is None:

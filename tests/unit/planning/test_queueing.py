@@ -17,7 +17,7 @@ from et_operator.model.conditions import find_condition, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.phases import JobPhase, ScalingPhase
 from et_operator.model.plans import Plan
-from et_operator.model.pods import Termination
+from et_operator.model.pods import Node, Termination
 from et_operator.model.specs import AttachMode, CleanPodPolicy, RestartPolicy
 from et_operator.model.statuses import ScalingKind
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling, make_shipped
@@ -697,6 +697,46 @@ def test_who_comes_back_into_the_line_is_tried_again_once_his_pods_are_gone() ->
     world.go_on()
     assert count_tries(world) == tries + 2
     assert list_priorities(world) == [7, 7]
+
+
+@pytest.mark.parametrize("is_unreachable", [True, False])
+def test_nor_is_a_worker_waited_for_that_stays_once_its_time_is_over(
+    *, is_unreachable: bool
+) -> None:
+    """Et-scheduler starts its job beside it, and till it is tried nobody would give for it."""
+    world = make_world()
+    start(world)
+    world.put("job-worker-0", node="n2")
+    world.nodes["n2"] = Node("n2", is_unreachable=is_unreachable)
+    answer(world, 1, 0, state=WAITING)
+    for _ in range(3):
+        world.settle()
+        world.reap("job-launcher", "job-worker-1")
+    assert list(world.pods) == ["job-worker-0"]
+    tries = count_tries(world)
+    world.wait(89)
+    world.settle()
+    assert count_tries(world) == tries, "it counts in its namespace's quota until its grace is over"
+    assert world.requeue_after == timedelta(seconds=1)
+    world.wait(1)
+    world.settle()
+    assert count_tries(world) == tries + 2
+    assert list_priorities(world) == [7, 7]
+
+
+def test_but_a_launcher_is_for_two_commands_could_save_at_once() -> None:
+    world = make_world()
+    start(world)
+    answer(world, 1, 0, state=WAITING)
+    world.settle()
+    tries = count_tries(world)
+    for _ in range(2):
+        world.wait(3600)
+        world.settle()
+        world.reap("job-worker-0", "job-worker-1")
+    assert list(world.pods) == ["job-launcher"]
+    world.settle()
+    assert count_tries(world) == tries
 
 
 def test_what_is_tried_has_no_name_and_no_account_that_comes_with_the_start() -> None:

@@ -217,18 +217,49 @@ def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
     assert book.surveyor.survey().jobs[0].preempts
 
 
+def start(job: Document) -> None:
+    """It is admitted, and has started by that."""
+    job["status"] |= {"conditions": [], "admittedNumber": 1}
+    job["status"]["admission"] = {"number": 1, "state": "Admitted", "workers": 1}
+
+
 def test_the_priority_of_what_runs_is_the_lowest_that_its_workers_were_admitted_with() -> None:
     book = Book()
     book.tell(PRIORITY_CLASSES, {"metadata": {"name": "top"}, "value": 10**9})
     job = make_stored()
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
     template["priorityClassName"] = "top"
+    start(job)
     book.tell(TRAINING_JOBS, job, "team")
     for name, priority in [("job-launcher", 3), ("job-worker-1", 10**9), ("job-worker-2", 5)]:
         pod = on(own(make_service(name)))
         pod["spec"]["priority"] = priority
         book.tell(PODS, pod, "team")
     assert book.surveyor.survey().jobs[0].priority == 5
+
+
+def test_a_worker_that_stays_says_nothing_of_the_pods_that_its_job_waits_for() -> None:
+    """On a lost node, say: nobody gives for what its last life had, and was not tried anew."""
+    book = Book()
+    book.tell(PRIORITY_CLASSES, {"metadata": {"name": "low"}, "value": 5})
+    job = make_stored()
+    job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["priorityClassName"] = "low"
+    stuck = on(own(make_service("job-worker-1")))
+    stuck["spec"]["priority"] = 900
+
+    def find() -> tuple[int, bool]:
+        book.tell(TRAINING_JOBS, job, "team")
+        book.tell(PODS, stuck, "team")
+        [found] = book.surveyor.survey().jobs
+        assert found.pods, "its room is taken all the same"
+        return found.priority, found.preempts
+
+    start(job)
+    assert find() == (900, True)
+    job["status"]["conditions"] = make_stored()["status"]["conditions"]
+    assert find() == (5, False)
+    job["status"]["shapes"]["pods"][1] |= {"priority": 7}
+    assert find() == (7, True)
 
 
 def test_since_when_pods_are_tried_is_since_when_their_job_is_held() -> None:
@@ -254,6 +285,8 @@ def test_whether_somebody_preempts_is_what_his_pods_were_or_would_be_admitted_wi
     book.tell(TRAINING_JOBS, job, "team")
     known = book.surveyor.survey().jobs[0]
     assert (known.priority, known.preempts) == (9, False)
+    start(job)
+    book.tell(TRAINING_JOBS, job, "team")
     book.tell(PODS, on(own(make_service("job-worker-1"))), "team")
     assert book.surveyor.survey().jobs[0].preempts
     pod = make_service("web")
