@@ -116,7 +116,7 @@ def create_pods(draft: Draft) -> tuple[list[Action], list[str]]:
     """
     view, status = draft.view, draft.view.status
     runtime = status.runtime
-    if runtime is None or not has_runtime(view, runtime):
+    if runtime is None or not draft.has_runtime:
         return [], []
     if any(respect_refusal(draft, kind) for kind in (SECRETS, ROLES, ROLE_BINDINGS)):
         return [], []
@@ -134,13 +134,6 @@ def create_pods(draft: Draft) -> tuple[list[Action], list[str]]:
         # the pods mount them by the name that comes back
         return [CreateKeys(build_keys(view.job))], []
     return actions, [record.name for record in workers]
-
-
-def has_runtime(view: View, runtime: Runtime) -> bool:
-    """Whether the pinned runtime is in the namespace or can be put there."""
-    name = build_runtime_name(runtime.digest)
-    is_shipped = runtime.digest == view.snapshot.shipped.runtime.digest
-    return is_shipped or name in view.snapshot.runtimes
 
 
 def _find_missing_objects(view: View) -> tuple[str, ...]:

@@ -43,11 +43,15 @@ def begin(draft: Draft) -> None:
 def restore(draft: Draft) -> None:
     """Decide anew what others have removed from the status and no pass can do without.
 
-    Without its number all workers would be surplus; without its runtime no pod is created.
+    Without its number all workers would be surplus; without its runtime no pod is created, and none
+    where that is not to be had any more, or never was. What lives keeps it, and with it its keys.
     """
     status, scaling = draft.status, draft.status.scaling
+    shipped = draft.view.snapshot.shipped.runtime
     if status.epoch and status.runtime is None:
-        draft.change(runtime=draft.view.snapshot.shipped.runtime)
+        draft.change(runtime=shipped)
+    elif status.epoch and not draft.has_runtime and _is_nobody_there(draft.view):
+        draft.change(runtime=shipped, keys_secret="")
     if status.decided_replicas is None and (status.epoch or status.is_suspended):
         is_going_on = scaling is not None and scaling.outcome is None
         if scaling and is_going_on and not awaits_room(draft.view.job, scaling):
@@ -62,6 +66,14 @@ def can_launch(standing: Standing) -> bool:
         return True
     running = sum(pod.is_container_running for pod in standing.view.live_workers)
     return running >= standing.needed_workers
+
+
+def _is_nobody_there(view: View) -> bool:
+    """Whether the launcher is yet to come, and no pod of the job lives that it would have to fit.
+
+    One that has ended is judged first: its job may have ended with it.
+    """
+    return view.is_launcher_missing and all(view.is_gone(pod) for pod in view.own_pods)
 
 
 def _find_last_launcher(view: View) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from et_kube.notices import Notice
+from et_operator.model.names import build_runtime_name
 from et_operator.model.notices import NoticeRecord, build_key
 from et_operator.model.pods import Pod
 from et_operator.model.snapshots import Snapshot
@@ -82,6 +83,15 @@ class Standing:
     def needed_workers(self) -> int:
         """With how many workers the command may be started."""
         return self.spec.find_needed(self._status.decided_replicas)
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the pinned runtime is in the namespace or can be put there."""
+        pinned, snapshot = self._status.runtime, self.view.snapshot
+        if pinned is None:
+            return False
+        is_shipped = pinned.digest == snapshot.shipped.runtime.digest
+        return is_shipped or build_runtime_name(pinned.digest) in snapshot.runtimes
 
     @property
     def has_decided(self) -> bool:

@@ -25,7 +25,7 @@ from et_operator.model.statuses import JobStatus, ReplicaStatuses, RoleCounts
 from et_operator.model.texts import count
 from et_operator.planning import defects
 from et_operator.planning.awaiting import describe_ends
-from et_operator.planning.creating import find_needed_names, has_runtime
+from et_operator.planning.creating import find_needed_names
 from et_operator.planning.drafts import Draft
 from et_operator.planning.ends import NEEDS_PYTHON, is_image_unfit
 from et_operator.planning.exhausting import describe_stop
@@ -205,7 +205,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "ContainerConfigInvalid", "Config", config)
     unplaced = tell_troubles(troubles, frozenset({UNSCHEDULABLE}))
     _show(draft, "Unschedulable", "Unschedulable", unplaced)
-    _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(view))
+    _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(draft))
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
@@ -282,9 +282,9 @@ def _advise(trouble: str, advice: str) -> str:
     return f"{trouble}; {advice}" if trouble else ""
 
 
-def _find_missing_runtime(view: View) -> str:
-    runtime = view.status.runtime
-    if runtime is None or has_runtime(view, runtime):
+def _find_missing_runtime(standing: Standing) -> str:
+    runtime = standing.status.runtime
+    if runtime is None or standing.has_runtime:
         return ""
     return (
         f"ConfigMap edl-runtime-{runtime.digest} is not there and this operator ships another "

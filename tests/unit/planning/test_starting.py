@@ -10,7 +10,7 @@ from et_operator.model.actions import Create
 from et_operator.model.jobs import Misfit
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Refusal
-from et_operator.model.specs import LauncherCreation
+from et_operator.model.specs import AttachMode, LauncherCreation, RestartPolicy
 from et_operator.model.statuses import ScalingKind
 from et_operator.planning.planner import plan
 from tests.planning_makers import ModelWorld, make_job, make_scaling, make_shipped
@@ -252,6 +252,53 @@ def test_a_shipped_runtime_of_another_version_leaves_a_running_job_alone() -> No
     world.end("job-worker-1", 1)
     world.go_on()
     assert world.condition("RuntimeMissing") == "True"
+
+
+def test_a_runtime_that_was_never_put_there_keeps_nobody_from_starting_with_the_next() -> None:
+    """A quota of ConfigMaps had refused it, say, and the operator was upgraded meanwhile."""
+    world = ModelWorld()
+    world.step()
+    assert world.status.runtime == make_shipped("d1").runtime
+    world.shipped = make_shipped("d2")
+    world.start()
+    assert world.phase() == "Running"
+    assert world.status.runtime == world.shipped.runtime
+    assert world.runtimes == {"edl-runtime-d2"}
+    assert not [event for event in world.events if event.reason == "RuntimeMissing"]
+
+
+@pytest.mark.parametrize("is_worker_left", [True, False])
+def test_one_that_was_deleted_is_missing_as_long_as_a_pod_with_it_lives(
+    *, is_worker_left: bool
+) -> None:
+    world = ModelWorld(
+        make_job(1, restart_policy=RestartPolicy.ON_FAILURE, attach_mode=AttachMode.SSH)
+    )
+    world.start()
+    pinned = world.status.runtime
+    world.shipped, world.runtimes = make_shipped("d2"), frozenset()
+    if not is_worker_left:
+        world.end("job-worker-0", 1)
+        world.keys = {}
+    world.finish(1)
+    world.go_on()
+    assert world.condition("RuntimeMissing") == ("True" if is_worker_left else "False")
+    assert (world.status.runtime == pinned) is is_worker_left
+    assert (world.phase() == "Running") is not is_worker_left
+    assert world.log.count("create Secret job-ssh-") == 1 + (not is_worker_left)
+
+
+def test_who_has_ended_had_the_runtime_that_he_had() -> None:
+    world = ModelWorld()
+    world.start()
+    pinned = world.status.runtime
+    world.shipped, world.runtimes = make_shipped("d2"), frozenset()
+    for name in world.workers:
+        world.end(name)
+    world.finish()
+    world.settle()
+    assert world.phase() == "Succeeded"
+    assert world.status.runtime == pinned
 
 
 def test_trouble_with_an_image_is_said() -> None:
