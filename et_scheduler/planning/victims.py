@@ -35,7 +35,8 @@ class Trial:
     """Tries who of the candidates go for one gang, lowest first; `out` are those that went so far.
 
     They are counted out of books and room meanwhile, and counted in again by `end`. Who may give
-    is asked for workers besides, as long as he stays.
+    is asked for workers besides, as long as he stays. Of `lenders`, queues, places for pods alone
+    are asked: none of them loses another job once it has no more of the `columns` than it is due.
     """
 
     def __init__(
@@ -45,7 +46,10 @@ class Trial:
         gang: Gang,
         donors: Donors,
         giving: Sequence[Group],
+        lenders: frozenset[str] = frozenset(),
+        columns: int = 0,
     ) -> None:
+        self._lenders, self._columns = lenders, columns
         self._search, self._gang, self._donors = search, gang, donors
         self._draft, self._giving = search.draft, giving
         self._mine = search.draft.get_queue(waiter)
@@ -158,8 +162,10 @@ class Trial:
         """Book `victim` as gone; False where its queue would have less than it deserves then."""
         queue = self._draft.get_queue(victim)
         if queue != self._mine and queue in self._draft.queues:
-            amounts = self._look_up(victim).amounts
-            if ((amounts > self._draft.ledger.find_spare(queue)) & (amounts > 0)).any():
+            amounts, ledger = self._look_up(victim).amounts, self._draft.ledger
+            if ((amounts > ledger.find_spare(queue)) & (amounts > 0)).any():
+                return False
+            if queue in self._lenders and not ledger.find_above(queue) & self._columns:
                 return False
         self._book_out(victim, 1)
         self.out.append(victim)
