@@ -18,7 +18,7 @@ from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.unseated import list_others
-from et_scheduler.planning.victims import Trial, get_booked
+from et_scheduler.planning.victims import Lenders, Trial, get_booked
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
@@ -88,7 +88,7 @@ def find_seats_with_victims(
 
 def _claim_places(
     draft: Draft, waiter: Standing, gang: Gang, claim: Claim
-) -> tuple[Claim, frozenset[str]] | None:
+) -> tuple[Claim, Lenders] | None:
     """The same claim to places for pods too, and who is asked for these alone; None without need.
 
     Each pod takes one: else whoever has many and little else would be asked for whatever lacks. So
@@ -114,7 +114,7 @@ def _claim_places(
         going = []
     if not donors.may_fit(gang, allowed, giving, going, with_places=False):
         return None
-    return claim._replace(columns=columns), lenders
+    return claim._replace(columns=columns), Lenders(lenders, columns)
 
 
 def _list_groups(donors: Donors, rank: Rank) -> tuple[list[Group], list[Group]]:
@@ -131,7 +131,7 @@ def _find_seats(
     gang: Gang,
     preferred: frozenset[int],
     claim: Claim,
-    lenders: frozenset[str] = frozenset(),
+    lenders: Lenders | None = None,
 ) -> tuple[Seats, Search] | None:
     donors, rank = get_donors(draft), rank_for_claim(draft, claim)
     allowed = draft.holds.get_allowed(waiter, is_asking=True)
@@ -150,7 +150,7 @@ def _find_seats(
         if not donors.may_fit(gang, allowed, giving, going):
             return None
         others = list_others(draft, waiter, rank, has_waited=has_waited)
-        trial = Trial(search, waiter, gang, donors, giving, lenders, claim.columns)
+        trial = Trial(search, waiter, gang, donors, giving, lenders)
         seats = trial.find(_list_candidates(draft, waiter, donors, going), going, others)
         victims = trial.end()
     for victim in victims if seats is not None else ():

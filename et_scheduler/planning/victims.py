@@ -31,12 +31,21 @@ class _Had(NamedTuple):
     pods: list[tuple[list[int], list[int], Shape]]
 
 
+class Lenders(NamedTuple):
+    """The queues of which places for pods alone are asked, and of which columns.
+
+    None of them loses another job once it has no more of these than it is due.
+    """
+
+    queues: frozenset[str]
+    columns: int
+
+
 class Trial:
     """Tries who of the candidates go for one gang, lowest first; `out` are those that went so far.
 
     They are counted out of books and room meanwhile, and counted in again by `end`. Who may give
-    is asked for workers besides, as long as he stays. Of `lenders`, queues, places for pods alone
-    are asked: none of them loses another job once it has no more of the `columns` than it is due.
+    is asked for workers besides, as long as he stays.
     """
 
     def __init__(
@@ -46,10 +55,9 @@ class Trial:
         gang: Gang,
         donors: Donors,
         giving: Sequence[Group],
-        lenders: frozenset[str] = frozenset(),
-        columns: int = 0,
+        lenders: Lenders | None = None,
     ) -> None:
-        self._lenders, self._columns = lenders, columns
+        self._lenders = lenders or Lenders(frozenset(), 0)
         self._search, self._gang, self._donors = search, gang, donors
         self._draft, self._giving = search.draft, giving
         self._mine = search.draft.get_queue(waiter)
@@ -165,7 +173,8 @@ class Trial:
             amounts, ledger = self._look_up(victim).amounts, self._draft.ledger
             if ((amounts > ledger.find_spare(queue)) & (amounts > 0)).any():
                 return False
-            if queue in self._lenders and not ledger.find_above(queue) & self._columns:
+            queues, columns = self._lenders
+            if queue in queues and not ledger.find_above(queue) & columns:
                 return False
         self._book_out(victim, 1)
         self.out.append(victim)

@@ -10,8 +10,12 @@ from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import CPU, MINUTE, PODS, SECOND, Shape, make_shape
+from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.passing import decide
+from et_scheduler.planning.seating import book
 from et_scheduler.simulating.simulation import Simulation
 from tests.unit.scheduler.makers import (
     NOTHING,
@@ -25,7 +29,7 @@ from tests.unit.scheduler.makers import (
 )
 
 GPU = "nvidia.com/gpu"
-TINY = make_shape({CPU: 1})
+ONE, TINY = cpus(1), make_shape({CPU: 1})
 TWO = (Queue("a"), Queue("b"))
 BELOW = (Queue("a"), Queue("b", priority=10))
 queues_of_two = pytest.mark.parametrize("queues", [TWO, BELOW], ids=["alike", "below"])
@@ -48,7 +52,7 @@ def count_workers(simulation: Simulation) -> dict[str, tuple[int, int]]:
     return {uid: (len(one.list_workers()), one.ended_workers) for uid, one in jobs}
 
 
-def make_gang(worker: Shape = cpus(1), workers: int = 2) -> Job:
+def make_gang(worker: Shape = ONE, workers: int = 2) -> Job:
     return make_job("gang", workers, workers, worker=worker, queue="b")
 
 
@@ -92,23 +96,25 @@ def test_no_whole_job_goes_whose_queue_has_the_places_that_it_is_due() -> None:
 
 
 def test_who_has_too_many_places_alone_gives_no_cpu() -> None:
-    """Queue a has 3.5 of its seven CPUs, and 36 of its 34 places; who has the rest gives none."""
+    """Queue a has 3.5 of its seven CPUs, and twice its places; who has the rest gives none."""
     many = fill(make_shape({CPU: 100}), 17, 18)
     large = run_on(make_job("large", 2, 2, cpu=6, queue="c"), "x", "y")
+    later = make_job("later", 100, 100, worker=TINY, queue="b", priority=-1)
     queues = (*TWO, Queue("c", is_reclaimable=False))
-    told = decide_on(make_places(20), [many, large, make_gang()], queues)
+    told = decide_on(make_places(20), [many, large, later, make_gang()], queues)
     assert "many" not in told
     assert told["gang"].reason is Reason.NO_ROOM
 
 
-def test_who_is_not_due_as_many_places_asks_for_none() -> None:
-    """Queue b has ten of twenty, and the gang would be beyond its half."""
-    own = make_job("own", 9, 9, worker=TINY, queue="b")
-    many = make_job("many", 1, 1000, worker=TINY, queue="a")
-    jobs = [run_on(own, *"x" * 9), run_on(many, *"y" * 9), make_gang()]
-    told = decide_on(make_places(10), jobs, TWO)
-    assert "many" not in told
-    assert told["gang"].reason is Reason.NO_ROOM
+def test_whose_queue_is_not_due_as_many_places_asks_for_none() -> None:
+    """Each queue is due seven. One has 13, the gang's own has seven."""
+    own = run_on(make_job("own", 6, 6, worker=TINY, queue="b"), *"x" * 6)
+    many = run_on(make_job("many", 1, 1000, worker=TINY, queue="a"), *"x" * 2, *"y" * 10)
+    later = make_job("later", 100, 100, worker=TINY, queue="c")
+    nodes, queues = make_places(10), (*TWO, Queue("c"))
+    assert "many" not in decide_on(nodes, [own, many, later, make_gang()], queues)
+    first = replace(make_gang(), queue="c")
+    assert decide_on(nodes, [own, many, later, first], queues)["many"].workers == 9
 
 
 def test_a_queue_that_is_not_reclaimable_keeps_its_places() -> None:
@@ -117,11 +123,13 @@ def test_a_queue_that_is_not_reclaimable_keeps_its_places() -> None:
     assert "many" not in told
 
 
-def test_nobody_has_less_of_what_he_is_due_for_having_many_places() -> None:
-    """The order of queues and of jobs, and what is due of all else, know of no places."""
-    jobs = [fill(TINY, 2, 9), make_job("late", 1, 1, worker=TINY, queue="b")]
-    [a, b] = decide(Cluster(make_places(20)), TWO, jobs, NOW).queues
-    assert (a.deserved, b.deserved) == ({CPU: 1000}, {CPU: 1})
+def test_no_order_and_no_share_of_anything_else_is_by_places() -> None:
+    jobs = [fill(TINY, 8, 9), make_job("late", 1, 1, worker=TINY, queue="b")]
+    draft = Draft(Cluster(make_places(20)), TWO, jobs, NOW, Rules())
+    book(draft)
+    assert draft.pools.name(draft.ledger.deserved["a"]) == {CPU: 1000}
+    assert draft.standings["many"].dominate(16) == 16 * (SCALE // 16_000)
+    assert draft.ledger.get_ratio("a") == SCALE * 17 // 1000
 
 
 def test_a_limit_of_pods_is_one_of_launchers_and_workers() -> None:
