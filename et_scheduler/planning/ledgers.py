@@ -63,7 +63,11 @@ class Ledger:
         self.coming[queue] += amounts
 
     def apportion(self) -> None:
-        """Compute what each deserves from what all request."""
+        """Compute what each deserves from what all request.
+
+        What pods of others have is nobody's due: all jobs together could else be within theirs, and
+        none give for a gang of the queue that is first.
+        """
         self._ratios.clear()
         self._above.clear()
         asked = {name: self._cut(name).tolist() for name in self.queues}
@@ -72,7 +76,7 @@ class Ledger:
                 Claim(name, queue.weight, queue.priority, asked[name][column])
                 for name, queue in self.queues.items()
             ]
-            total = int(self.total[column])
+            total = int(self._pools.left[column])
             self._is_contended[column] = sum(claim.request for claim in claims) > total
             for name, amount in share(total, claims).items():
                 self.deserved[name][column] = amount

@@ -26,7 +26,7 @@ _MOST = 2**56
 
 
 class Pools:
-    """The pools of a room, in the order of their names.
+    """The pools of a room, in the order of their names; `left`: what others leave of the total.
 
     `list_many`: kinds of pods of which there are too many to look for each on all nodes.
     """
@@ -41,7 +41,8 @@ class Pools:
         self._numbers = np.array([*self.by_node.values()], dtype=np.intp)
         self._pieces: dict[tuple[Shape, int | None], Piece] = {}
         self.vectors: list[Counts] = []
-        self.total = self._count_total()
+        self.total = self._count_on(room.allocatable)
+        self.left = self._count_on(np.maximum(room.later, 0))  # before any job is seated in it
 
     def find_piece(self, shape: Shape, node: str = "") -> Piece:
         """As what a pod counts: by the pool of its node; without one that is there by its home."""
@@ -113,8 +114,9 @@ class Pools:
     def _width(self) -> int:
         return len(self._room.resources)
 
-    def _count_total(self) -> Counts:
+    def _count_on(self, amounts: Counts) -> Counts:
+        """Sums of these amounts a node, of those that have room at all."""
         has_room = np.array([node.has_room for node in self._room.nodes], dtype=np.bool_)
         total: Counts = np.zeros((len(self.names), self._width), dtype=np.int64)
-        np.add.at(total, self._numbers[has_room], self._room.allocatable[has_room])
+        np.add.at(total, self._numbers[has_room], amounts[has_room])
         return total.reshape(-1)

@@ -73,6 +73,22 @@ def test_on_nodes_of_few_places_a_gang_for_gpus_starts_beside_workers_of_one_cpu
     assert (told["gang"].reason, told["many"].workers) == (Reason.ROOM_COMES, 54)
 
 
+@pytest.mark.parametrize("resource", [PODS, CPU])
+def test_what_pods_of_others_have_is_nobodys_due(resource: str) -> None:
+    """Four of ten on each node, and queue a has all others: all of it was less than its due."""
+    cpu = 1000 if resource == CPU else 1
+    nodes = make_places(10, 10) if resource == PODS else make_places(110, 10)
+    taken = {PODS: 4, CPU: 4 * cpu}
+    nodes = tuple(replace(node, taken=taken) for node in nodes)
+    many = fill(make_shape({CPU: cpu}), 5, 6)
+    queues = (Queue("a", limits={PODS: 99}), BELOW[1])
+    gang = make_gang(make_shape({CPU: cpu}))
+    decision = decide(Cluster(nodes), queues, [many, gang], NOW)
+    [a, _] = decision.queues
+    assert a.deserved[resource] == (9 if resource == PODS else 10_000)
+    assert decision.explanations["gang"].reason is Reason.ROOM_COMES
+
+
 def make_rigid() -> list[Job]:
     """Ten jobs of two pods each have all places."""
     rigid = make_job("", 1, 1, worker=TINY, queue="a")
