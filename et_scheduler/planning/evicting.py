@@ -89,7 +89,7 @@ def find_seats_with_victims(
 def _claim_places(
     draft: Draft, waiter: Standing, gang: Gang, claim: Claim
 ) -> tuple[Claim, Lenders] | None:
-    """The same claim to places for pods too, and who is asked for these alone; None without need.
+    """A claim to places for pods too, and who is asked for these alone; None without need.
 
     Each pod takes one: else whoever has many and little else would be asked for whatever lacks. So
     they are claimed where those who may be asked without have room but for them, and by whose queue
