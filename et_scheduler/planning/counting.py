@@ -32,7 +32,7 @@ class Counting:
     ) -> None:
         self._queues, self._room, self._pools, self._get_queue = queues, room, pools, get_queue
         self._parts: dict[Piece, tuple[int, ...]] = {}
-        self._wholes: list[int] = pools.total.tolist()
+        self._wholes: list[int] = np.where(pools.is_shared, pools.total, 0).tolist()
 
     def get_amounts(self, standing: Standing, workers: int, *, launcher: bool = True) -> Counts:
         """What so many new workers of the job would take of what is shared."""

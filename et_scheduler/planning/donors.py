@@ -26,6 +26,8 @@ Group = tuple[str, int]
 Floats = NDArray[np.float64]
 _NEARLY = 1 - 1e-9
 """Sums of thousands of nodes are rounded: nothing is refused for that."""
+_MANY = 2**40
+"""More places for pods than there are pods."""
 _Entries = list[tuple[int, int]]
 
 
@@ -91,13 +93,18 @@ class Donors:
         allowed: Mask | None,
         giving: Iterable[Group],
         going: Iterable[Group] = (),
+        *,
+        with_places: bool = True,
     ) -> bool:
         """Whether the gang could fit if these gave all workers, and those went as a whole.
 
-        Launcher and workers at once: each alone may have room where both have not.
+        Launcher and workers at once: each alone may have room where both have not. Not
+        `with_places`: if each node had places for any number of pods.
         """
         key = (frozenset(giving), frozenset(going))
         amounts = self._room.later + self._sum_up(*key)
+        if not with_places:
+            amounts[:, 0] = _MANY
 
         def count(shape: Shape, beside: Shape | None) -> Counts:
             fits = self._room.count_in(amounts, shape, beside)
@@ -111,6 +118,9 @@ class Donors:
         if gang.launcher is not None:
             nodes = nodes | self._room.get_mask(gang.launcher)
             parts.append((nodes, wanted + self._room.get_vector(gang.launcher)))
+        if not with_places:
+            for _, amount in parts:
+                amount[0] = 0
         return all(
             self._may_sum_up(amount, where if allowed is None else where & allowed, *key)
             for where, amount in parts

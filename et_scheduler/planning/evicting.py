@@ -15,11 +15,10 @@ from et_scheduler.planning.donors import Donors, Group, is_evictable
 from et_scheduler.planning.drafts import ALLOWED, Draft
 from et_scheduler.planning.fitting import Gang, Seats
 from et_scheduler.planning.giving import Rank, Search
-from et_scheduler.planning.ledgers import mark
 from et_scheduler.planning.returning import send_back
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.unseated import list_others
-from et_scheduler.planning.victims import Trial, get_booked
+from et_scheduler.planning.victims import Lenders, Trial, get_booked
 
 _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 
@@ -27,7 +26,8 @@ _OVER_SHARE, _LOWER_PRIORITY, _SAME_QUEUE = range(3)
 class Claim(NamedTuple):
     """What decides whom a gang may ask: thousands of gangs have few.
 
-    Only who is in his queue's share may make other queues give, of the resources in `columns`.
+    Only who is in his queue's share may make other queues give, of the resources in `columns`:
+    places for pods are among them where these are what lacks (`_claim_places`).
     """
 
     queue: str
@@ -36,21 +36,19 @@ class Claim(NamedTuple):
     columns: int
 
 
-def rank_for_gang(draft: Draft, waiter: Standing, gang: Gang) -> Rank:
-    """Queues above their share first, then lower priority, then the same queue."""
-    return rank_for_claim(draft, find_claim(draft, waiter, gang))
-
-
 def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
     """What this gang may ask of others, by what is booked so far in the pass."""
     queue = draft.get_queue(waiter)
     wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
     is_in_share = draft.ledger.is_in_share(queue, wanted)
-    return Claim(queue, waiter.job.priority, is_in_share, mark(wanted > 0))
+    return Claim(queue, waiter.job.priority, is_in_share, draft.ledger.mark_wanted(wanted))
 
 
 def rank_for_claim(draft: Draft, claim: Claim) -> Rank:
-    """The order in which donors are asked for a claim; None of one that may not be asked."""
+    """The order in which donors are asked for a claim; None of one that may not be asked.
+
+    Queues above their share first, then lower priority, then the same queue.
+    """
 
     def rank(donor: Standing, _: int) -> int | None:
         queue = draft.get_queue(donor)
@@ -79,11 +77,65 @@ def find_seats_with_victims(
     """
     if not draft.hearing.may_ask(waiter) or draft.find_spared(waiter, ALLOWED):
         return None
-    donors, rank = get_donors(draft), rank_for_gang(draft, waiter, gang)
-    allowed = draft.holds.get_allowed(waiter, is_asking=True)
+    claim = find_claim(draft, waiter, gang)
+    found = _find_seats(draft, waiter, gang, preferred, claim)
+    if found is None:
+        wider = _claim_places(draft, waiter, gang, claim)
+        if wider is not None:
+            found = _find_seats(draft, waiter, gang, preferred, *wider)
+    return found
+
+
+def _claim_places(
+    draft: Draft, waiter: Standing, gang: Gang, claim: Claim
+) -> tuple[Claim, Lenders] | None:
+    """A claim to places for pods too, and who is asked for these alone; None without need.
+
+    Each pod takes one: else whoever has many and little else would be asked for whatever lacks. So
+    they are claimed where those who may be asked without have room but for them, and by whose queue
+    is due as many: two would else take them from each other in turns.
+    """
+    ledger, queue = draft.ledger, claim.queue
+    wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
+    columns = ledger.mark_wanted(wanted, with_places=True)
+    lenders = frozenset(
+        name
+        for name, known in draft.queues.items()
+        if name != queue
+        and known.is_reclaimable
+        and ledger.find_above(name) & columns
+        and not ledger.find_above(name) & claim.columns
+    )
+    if not (lenders and claim.is_in_share and ledger.is_in_share(queue, wanted, with_places=True)):
+        return None
+    donors, allowed = get_donors(draft), draft.holds.get_allowed(waiter, is_asking=True)
+    giving, going = _list_groups(donors, rank_for_claim(draft, claim))
+    if draft.find_spared(waiter):
+        going = []
+    if not donors.may_fit(gang, allowed, giving, going, with_places=False):
+        return None
+    return claim._replace(columns=columns), Lenders(lenders, columns)
+
+
+def _list_groups(donors: Donors, rank: Rank) -> tuple[list[Group], list[Group]]:
+    """Of whom workers may be asked, and of whom whole jobs."""
     ranks = {group: rank(first, 0) for group, first in donors.first.items()}
     giving = [group for group, found in ranks.items() if found is not None]
     going = [group for group, found in ranks.items() if found in (_OVER_SHARE, _LOWER_PRIORITY)]
+    return giving, going
+
+
+def _find_seats(
+    draft: Draft,
+    waiter: Standing,
+    gang: Gang,
+    preferred: frozenset[int],
+    claim: Claim,
+    lenders: Lenders | None = None,
+) -> tuple[Seats, Search] | None:
+    donors, rank = get_donors(draft), rank_for_claim(draft, claim)
+    allowed = draft.holds.get_allowed(waiter, is_asking=True)
+    giving, going = _list_groups(donors, rank)
     going = [group for group in going if _can_lose(draft, waiter, group, donors)]
     search = Search(draft, rank, allowed, preferred)
     if giving and donors.may_fit(gang, allowed, giving):
@@ -98,7 +150,7 @@ def find_seats_with_victims(
         if not donors.may_fit(gang, allowed, giving, going):
             return None
         others = list_others(draft, waiter, rank, has_waited=has_waited)
-        trial = Trial(search, waiter, gang, donors, giving)
+        trial = Trial(search, waiter, gang, donors, giving, lenders)
         seats = trial.find(_list_candidates(draft, waiter, donors, going), going, others)
         victims = trial.end()
     for victim in victims if seats is not None else ():

@@ -24,13 +24,15 @@ UNLIMITED = 2**62
 class Ledger:
     """One row a queue, one column a resource of a pool. Limits count over all pools.
 
+    Places for pods are due as all else is, and count for nothing unless it is said: who has many
+    tiny pods has no less of what there is, and who is due places keeps nothing else by that.
     What is found of it holds as long as `changes` stays the same.
     """
 
     def __init__(self, queues: Mapping[str, Queue], pools: Pools) -> None:
         self.queues = queues
         self.total = pools.total
-        self._pools = pools
+        self._pools, self._is_shared = pools, pools.is_shared
         self._limits = {name: self._read_limits(queue) for name, queue in queues.items()}
         self._ratios: dict[str, int] = {}
         self._above: dict[str, int] = {}
@@ -61,7 +63,11 @@ class Ledger:
         self.coming[queue] += amounts
 
     def apportion(self) -> None:
-        """Compute what each deserves from what all request."""
+        """Compute what each deserves from what all request.
+
+        What pods of others have is nobody's due: all jobs together could else be within theirs, and
+        none give for a gang of the queue that is first.
+        """
         self._ratios.clear()
         self._above.clear()
         asked = {name: self._cut(name).tolist() for name in self.queues}
@@ -70,7 +76,7 @@ class Ledger:
                 Claim(name, queue.weight, queue.priority, asked[name][column])
                 for name, queue in self.queues.items()
             ]
-            total = int(self.total[column])
+            total = int(self._pools.left[column])
             self._is_contended[column] = sum(claim.request for claim in claims) > total
             for name, amount in share(total, claims).items():
                 self.deserved[name][column] = amount
@@ -82,7 +88,7 @@ class Ledger:
         much: a launcher's few bytes would keep whole nodes.
         """
         spare = self.allocated[queue] - self.deserved[queue]
-        return np.where(self._is_contended, spare, UNLIMITED)
+        return np.where(self._is_contended & self._is_shared, spare, UNLIMITED)
 
     def get_ratio(self, queue: str, more: Counts | None = None) -> int:
         """allocated/deserved of the resource where it is largest, in parts of SCALE."""
@@ -94,7 +100,8 @@ class Ledger:
         return ratio
 
     def _find_ratio(self, queue: str, amounts: Counts) -> int:
-        pairs = zip(amounts.tolist(), self.deserved[queue].tolist(), strict=True)
+        shared = self._is_shared
+        pairs = zip(amounts[shared].tolist(), self.deserved[queue][shared].tolist(), strict=True)
         return max(
             (amount * SCALE // deserved if deserved else UNLIMITED)
             for amount, deserved in (*pairs, (0, 1))
@@ -103,7 +110,7 @@ class Ledger:
 
     def is_above_share(self, queue: str, wanted: Counts) -> bool:
         """Whether it has more than it is due of something that is wanted."""
-        return bool(self.find_above(queue) & mark(wanted > 0))
+        return bool(self.find_above(queue) & self.mark_wanted(wanted))
 
     def find_above(self, queue: str) -> int:
         """The resources of which the queue has more than it is due, as a number of `mark`."""
@@ -111,17 +118,21 @@ class Ledger:
             self._above[queue] = mark(self.allocated[queue] > self.deserved[queue])
         return self._above[queue]
 
-    def is_in_share(self, queue: str, gang: Counts) -> bool:
+    def mark_wanted(self, wanted: Counts, *, with_places: bool = False) -> int:
+        """The resources that are wanted, as a number of `mark`."""
+        return mark((wanted > 0) & self._select(with_places=with_places))
+
+    def is_in_share(self, queue: str, gang: Counts, *, with_places: bool = False) -> bool:
         """Whether its jobs at their least, with this gang, are within what it is due.
 
         So are those for which others leave room already. A queue that has nothing may exceed by one
         gang, or it could never begin.
         """
-        coming = self.coming[queue]
-        if not (self.allocated[queue].any() or coming.any()):
+        coming, counted = self.coming[queue], self._select(with_places=with_places)
+        if not (self.allocated[queue][counted].any() or coming[counted].any()):
             return True
         over = (self.least[queue] + coming + gang > self.deserved[queue]) & (gang > 0)
-        return not over.any()
+        return not over[counted].any()
 
     def exceeds_limit(
         self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None
@@ -148,6 +159,9 @@ class Ledger:
     def find_surplus(self, queue: str, wanted: Counts) -> Counts:
         """By resource, what it would have with that above its limits; below 0 where it may more."""
         return self._pools.sum_up(self.allocated[queue] + wanted) - self._limits[queue]
+
+    def _select(self, *, with_places: bool) -> Mask:
+        return np.ones_like(self._is_shared) if with_places else self._is_shared
 
     def _cut(self, queue: str) -> Counts:
         """What it asks for within its limits: what it has first, then by the names of pools."""

@@ -15,6 +15,7 @@ from et_scheduler.model.decisions import Change, Decision, Step
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue, QueueStatus
 from et_scheduler.model.rules import Rules
+from et_scheduler.model.shapes import PODS
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.growing import grow_all
 from et_scheduler.planning.levelling import level_all
@@ -128,11 +129,12 @@ def _conclude(draft: Draft, lines: _Lines) -> Decision:
 
 def _describe(draft: Draft, queue: str, line: Sequence[Standing], running: int) -> QueueStatus:
     waiting = [one for one in line if one.is_waiting]
+    is_limited, ledger = PODS in draft.queues[queue].limits, draft.ledger
     return QueueStatus(
         queue,
         len(waiting),
         running,
-        draft.pools.name(draft.ledger.allocated[queue]),
-        draft.pools.name(draft.ledger.deserved[queue]),
+        draft.pools.name(ledger.allocated[queue], with_places=is_limited),
+        draft.pools.name(ledger.deserved[queue], with_places=is_limited),
         tuple(f"{one.job.namespace}/{one.job.name}" for one in waiting[:LINE]),
     )

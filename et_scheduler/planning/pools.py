@@ -2,6 +2,8 @@
 
 A pool is all nodes with one value of the label that an administrator has chosen. What is shared is
 one row of columns a pool, each row as a room has them; with one pool it is as the room has it.
+Places for pods are counted with the rest and limited as it is, but nobody's share of it: any pod
+takes one, so that who has many small ones would have most of all.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from et_scheduler.model.shapes import Shape
+from et_scheduler.model.shapes import PODS, Shape
+from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.rooms import Counts, Room, to_amounts
 
 Piece = int
@@ -23,7 +26,7 @@ _MOST = 2**56
 
 
 class Pools:
-    """The pools of a room, in the order of their names. Places for pods are not shared.
+    """The pools of a room, in the order of their names; `left`: what others leave of the total.
 
     `list_many`: kinds of pods of which there are too many to look for each on all nodes.
     """
@@ -38,7 +41,8 @@ class Pools:
         self._numbers = np.array([*self.by_node.values()], dtype=np.intp)
         self._pieces: dict[tuple[Shape, int | None], Piece] = {}
         self.vectors: list[Counts] = []
-        self.total = self._count_total()
+        self.total = self._count_on(room.allocatable)
+        self.left = self._count_on(np.maximum(room.later, 0))  # before any job is seated in it
 
     def find_piece(self, shape: Shape, node: str = "") -> Piece:
         """As what a pod counts: by the pool of its node; without one that is there by its home."""
@@ -62,7 +66,6 @@ class Pools:
         vector = np.zeros_like(self.total)
         start = pool * self._width
         vector[start : start + self._width] = self._room.get_vector(shape)
-        vector[start] = 0
         self.vectors.append(vector)
         self._pieces[shape, pool] = len(self.vectors) - 1
         return len(self.vectors) - 1
@@ -94,17 +97,26 @@ class Pools:
         found: Counts = self.split(np.minimum(amounts, _MOST)).sum(axis=0)
         return found
 
-    def name(self, amounts: Counts) -> Mapping[str, int]:
+    def name(self, amounts: Counts, *, with_places: bool = False) -> Mapping[str, int]:
         """The amounts by the names of resources, what is 0 left out."""
-        return to_amounts(self._room, self.sum_up(amounts))
+        found = self.sum_up(amounts)
+        places = {PODS: int(found[0])} if with_places and found[0] else {}
+        return {**to_amounts(self._room, found), **places}
+
+    @cached_property
+    def is_shared(self) -> Mask:
+        """By column, whether it is shared by weight: all are but places for pods."""
+        found: Mask = np.ones_like(self.total, dtype=np.bool_)
+        found[:: self._width] = False
+        return found
 
     @property
     def _width(self) -> int:
         return len(self._room.resources)
 
-    def _count_total(self) -> Counts:
+    def _count_on(self, amounts: Counts) -> Counts:
+        """Sums of these amounts a node, of those that have room at all."""
         has_room = np.array([node.has_room for node in self._room.nodes], dtype=np.bool_)
         total: Counts = np.zeros((len(self.names), self._width), dtype=np.int64)
-        np.add.at(total, self._numbers[has_room], self._room.allocatable[has_room])
-        total[:, 0] = 0
+        np.add.at(total, self._numbers[has_room], amounts[has_room])
         return total.reshape(-1)

@@ -31,6 +31,16 @@ class _Had(NamedTuple):
     pods: list[tuple[list[int], list[int], Shape]]
 
 
+class Lenders(NamedTuple):
+    """The queues of which places for pods alone are asked, and of which columns.
+
+    None of them loses another job once it has no more of these than it is due.
+    """
+
+    queues: frozenset[str]
+    columns: int
+
+
 class Trial:
     """Tries who of the candidates go for one gang, lowest first; `out` are those that went so far.
 
@@ -45,7 +55,9 @@ class Trial:
         gang: Gang,
         donors: Donors,
         giving: Sequence[Group],
+        lenders: Lenders | None = None,
     ) -> None:
+        self._lenders = lenders or Lenders(frozenset(), 0)
         self._search, self._gang, self._donors = search, gang, donors
         self._draft, self._giving = search.draft, giving
         self._mine = search.draft.get_queue(waiter)
@@ -158,8 +170,11 @@ class Trial:
         """Book `victim` as gone; False where its queue would have less than it deserves then."""
         queue = self._draft.get_queue(victim)
         if queue != self._mine and queue in self._draft.queues:
-            amounts = self._look_up(victim).amounts
-            if ((amounts > self._draft.ledger.find_spare(queue)) & (amounts > 0)).any():
+            amounts, ledger = self._look_up(victim).amounts, self._draft.ledger
+            if ((amounts > ledger.find_spare(queue)) & (amounts > 0)).any():
+                return False
+            queues, columns = self._lenders
+            if queue in queues and not ledger.find_above(queue) & columns:
                 return False
         self._book_out(victim, 1)
         self.out.append(victim)

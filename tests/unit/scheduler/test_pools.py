@@ -11,7 +11,7 @@ from et_scheduler.model.cluster import Cluster, Node
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import CPU, Operator, Requirement, Shape
+from et_scheduler.model.shapes import CPU, PODS, Operator, Requirement, Shape
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.pools import MOST_POOLS, Pools
@@ -101,10 +101,12 @@ def test_a_pod_counts_by_its_node_and_without_one_where_most_of_it_could_be() ->
         assert pools.find_piece(one, "gone") == pools.find_piece(one)
     assert pools.get_piece(shape, 0) != pools.get_piece(shape, 1)
     both = pools.get_vector(cpus(1)) + pools.get_vector(shape) * 2
-    assert both.tolist() == [0, 2000, 0, 1000]
-    assert pools.total.tolist() == [0, 2000, 0, 4000]
-    assert pools.sum_up(both).tolist() == [0, 3000]
+    assert both.tolist() == [2, 2000, 1, 1000]
+    assert pools.total.tolist() == [110, 2000, 110, 4000]
+    assert pools.sum_up(both).tolist() == [3, 3000]
     assert pools.name(both) == {CPU: 3000}
+    assert pools.name(both, with_places=True) == {CPU: 3000, PODS: 3}
+    assert pools.is_shared.tolist() == [False, True, False, True]
 
 
 def test_a_label_of_too_many_values_makes_no_more_pools() -> None:

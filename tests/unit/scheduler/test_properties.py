@@ -153,7 +153,8 @@ class Watch:
         return (self.queues[job.queue].priority, job.priority)
 
     def check_shares(self, simulation: Simulation, decision: Decision) -> None:
-        total = sum(node.allocatable["cpu"] for node in simulation.nodes)
+        nodes = simulation.show_cluster().nodes
+        total = sum(node.allocatable["cpu"] - node.taken.get("cpu", 0) for node in nodes)
         requests = dict.fromkeys(self.queues, 0)
         for sim in simulation.jobs.values():
             job = sim.job
