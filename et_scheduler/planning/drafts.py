@@ -7,7 +7,7 @@ counts is asked here alone (`get_queue`); what is not over yet has the pass call
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
@@ -22,7 +22,7 @@ from et_scheduler.model.reasons import Explanation, Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.counting import Counting
-from et_scheduler.planning.fitting import Gang, Seats
+from et_scheduler.planning.fitting import Gang, Seats, count_largest
 from et_scheduler.planning.hearing import Hearing
 from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.ledgers import Ledger
@@ -84,7 +84,9 @@ class Draft:
         for standing in self.standings.values():
             self._note_gift(standing)
         self.fits: dict[tuple[Shape, tuple[int, int]], int] = {}
-        self.needs: dict[tuple[Shape | None, Shape], tuple[str, str, int]] = {}
+        self.needs: dict[tuple[Shape | None, Shape], tuple[str, str]] = {}
+        self.without_jobs: dict[Hashable, int] = {}
+        self.owed_kinds: dict[str, int] | None = None
         self.owners: dict[str, str] = {}
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
@@ -305,6 +307,27 @@ class Draft:
     def list_own(self, standing: Standing) -> list[tuple[Shape, list[int]]]:
         """What stays of a job, by what it takes: nobody's room unless the whole job goes."""
         return self.find_places(standing.job, standing.list_staying())
+
+    def could_ever_start(self, standing: Standing, gang: Gang) -> bool:
+        """Whether its room would be there once all jobs that may go had gone, or nodes may come."""
+        is_enough = self.count_without_jobs(standing, gang) >= gang.workers
+        return is_enough or self.is_autoscaled(standing)
+
+    def count_without_jobs(self, standing: Standing, gang: Gang) -> int:
+        """How many of its workers have room beside its launcher then; -1: not even that has any.
+
+        Beside what the job has itself, which stays. Found once in a pass for all who are alike.
+        """
+        key: Hashable = standing.job.uid if standing.is_admitted else (gang.launcher, gang.worker)
+        if key not in self.without_jobs:
+            own, room = self.list_own(standing), self.room
+            if own:
+                fits, free = room.count_without_jobs(gang.worker), room.allocatable - room.foreign
+                found = int(room.count_beside(fits, free, gang.worker, own).sum())
+            else:
+                found = count_largest(gang, room.count_without_jobs)
+            self.without_jobs[key] = found
+        return self.without_jobs[key]
 
     def expect_whole(self, standing: Standing, sign: int = 1) -> None:
         """The room of all that stays of it will be free; -1 takes that back."""
