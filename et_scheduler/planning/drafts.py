@@ -29,6 +29,7 @@ from et_scheduler.planning.ledgers import Ledger
 from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.promises import Promises
 from et_scheduler.planning.rationing import choose_first
+from et_scheduler.planning.refusing import Obstacle, find_refusal
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
@@ -133,6 +134,10 @@ class Draft:
         """
         return standing.admission.queue if standing.is_admitted else standing.job.queue
 
+    def find_refusal(self, standing: Standing) -> Obstacle | None:
+        """Why its queue lets it start nothing, if it does not."""
+        return find_refusal(self.queues, self.get_queue(standing), standing.job.namespace)
+
     def is_autoscaled(self, standing: Standing) -> bool:
         """Whether nodes may come for the pods of its queue."""
         queue = self.queues.get(self.get_queue(standing))
@@ -206,19 +211,16 @@ class Draft:
         """Of waiting jobs the shapes beyond those that their namespaces have a share of.
 
         By which pool such a pod would count is not looked for on all nodes. The first that were
-        made have the share, whoever is looked at in this pass: what queues are due is to stay.
+        made have the share, whoever is looked at in this pass: what queues are due is to stay. Whom
+        his queue refuses has none.
         """
         ordered = sorted(self.standings.values(), key=attrgetter("job.created", "job.uid"))
-        pairs = [
-            (one.job.namespace, shape)
-            for one in ordered
-            if not one.is_admitted
-            for shape in (one.job.launcher, one.job.worker)
-        ]
+        waiting = [one for one in ordered if not one.is_admitted]
+        asking = (one for one in waiting if self.find_refusal(one) is None)
+        pairs = ((one.job.namespace, shape) for one in asking for shape in _list_shapes(one))
         known = choose_first(pairs, self.rules.kinds)
-        for one in self.list_admitted():
-            known |= {one.job.launcher, one.job.worker}
-        return {shape for _, shape in pairs} - known
+        known.update(shape for one in self.list_admitted() for shape in _list_shapes(one))
+        return {shape for one in waiting for shape in _list_shapes(one)} - known
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.
@@ -356,3 +358,7 @@ class Draft:
             givers = self.givers.setdefault(gift.uid, [])
             if standing not in givers:
                 givers.append(standing)
+
+
+def _list_shapes(standing: Standing) -> tuple[Shape, Shape]:
+    return standing.job.launcher, standing.job.worker
