@@ -34,7 +34,7 @@ class Rules:
     the level of all as many more are looked at as there are kinds of jobs below it, in a pass in
     which nothing else changes. `kinds`: so many kinds of pods of others are looked at in a pass,
     and so many of gangs, with `Turns` twice as many, and those whose turn it is to have others
-    asked; some milliseconds each.
+    asked, and so many of gangs for which a limit might be kept; some milliseconds each.
     """
 
     reserve_after: int = MINUTE

@@ -7,7 +7,7 @@ counts is asked here alone (`get_queue`); what is not over yet has the pass call
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
@@ -22,13 +22,14 @@ from et_scheduler.model.reasons import Explanation, Reason
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.counting import Counting
-from et_scheduler.planning.fitting import Gang, Seats
+from et_scheduler.planning.fitting import Gang, Seats, count_largest
 from et_scheduler.planning.hearing import Hearing
 from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.ledgers import Ledger
 from et_scheduler.planning.pools import Pools
 from et_scheduler.planning.promises import Promises
 from et_scheduler.planning.rationing import choose_first
+from et_scheduler.planning.refusing import Obstacle, find_refusal
 from et_scheduler.planning.rooms import Counts, Room
 from et_scheduler.planning.sizes import find_floor
 from et_scheduler.planning.standings import Standing
@@ -84,7 +85,9 @@ class Draft:
         for standing in self.standings.values():
             self._note_gift(standing)
         self.fits: dict[tuple[Shape, tuple[int, int]], int] = {}
-        self.needs: dict[tuple[Shape | None, Shape], tuple[str, str, int]] = {}
+        self.needs: dict[tuple[Shape | None, Shape], tuple[str, str]] = {}
+        self.without_jobs: dict[Hashable, int] = {}
+        self.owed_kinds: dict[str, int] | None = None
         self.owners: dict[str, str] = {}
         self.donors: object | None = None
         self.largest: dict[tuple[Shape | None, Shape], int] = {}
@@ -130,6 +133,10 @@ class Draft:
         looked at by nobody before the next admission.
         """
         return standing.admission.queue if standing.is_admitted else standing.job.queue
+
+    def find_refusal(self, standing: Standing) -> Obstacle | None:
+        """Why its queue lets it start nothing, if it does not."""
+        return find_refusal(self.queues, self.get_queue(standing), standing.job.namespace)
 
     def is_autoscaled(self, standing: Standing) -> bool:
         """Whether nodes may come for the pods of its queue."""
@@ -204,19 +211,16 @@ class Draft:
         """Of waiting jobs the shapes beyond those that their namespaces have a share of.
 
         By which pool such a pod would count is not looked for on all nodes. The first that were
-        made have the share, whoever is looked at in this pass: what queues are due is to stay.
+        made have the share, whoever is looked at in this pass: what queues are due is to stay. Whom
+        his queue refuses has none.
         """
         ordered = sorted(self.standings.values(), key=attrgetter("job.created", "job.uid"))
-        pairs = [
-            (one.job.namespace, shape)
-            for one in ordered
-            if not one.is_admitted
-            for shape in (one.job.launcher, one.job.worker)
-        ]
+        waiting = [one for one in ordered if not one.is_admitted]
+        asking = (one for one in waiting if self.find_refusal(one) is None)
+        pairs = ((one.job.namespace, shape) for one in asking for shape in _list_shapes(one))
         known = choose_first(pairs, self.rules.kinds)
-        for one in self.list_admitted():
-            known |= {one.job.launcher, one.job.worker}
-        return {shape for _, shape in pairs} - known
+        known.update(shape for one in self.list_admitted() for shape in _list_shapes(one))
+        return {shape for one in waiting for shape in _list_shapes(one)} - known
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.
@@ -306,6 +310,27 @@ class Draft:
         """What stays of a job, by what it takes: nobody's room unless the whole job goes."""
         return self.find_places(standing.job, standing.list_staying())
 
+    def could_ever_start(self, standing: Standing, gang: Gang) -> bool:
+        """Whether its room would be there once all jobs that may go had gone, or nodes may come."""
+        is_enough = self.count_without_jobs(standing, gang) >= gang.workers
+        return is_enough or self.is_autoscaled(standing)
+
+    def count_without_jobs(self, standing: Standing, gang: Gang) -> int:
+        """How many of its workers have room beside its launcher then; -1: not even that has any.
+
+        Beside what the job has itself, which stays. Found once in a pass for all who are alike.
+        """
+        key: Hashable = standing.job.uid if standing.is_admitted else (gang.launcher, gang.worker)
+        if key not in self.without_jobs:
+            own, room = self.list_own(standing), self.room
+            if own:
+                fits, free = room.count_without_jobs(gang.worker), room.allocatable - room.foreign
+                found = int(room.count_beside(fits, free, gang.worker, own).sum())
+            else:
+                found = count_largest(gang, room.count_without_jobs)
+            self.without_jobs[key] = found
+        return self.without_jobs[key]
+
     def expect_whole(self, standing: Standing, sign: int = 1) -> None:
         """The room of all that stays of it will be free; -1 takes that back."""
         for shape, places in self.list_own(standing):
@@ -333,3 +358,7 @@ class Draft:
             givers = self.givers.setdefault(gift.uid, [])
             if standing not in givers:
                 givers.append(standing)
+
+
+def _list_shapes(standing: Standing) -> tuple[Shape, Shape]:
+    return standing.job.launcher, standing.job.worker

@@ -56,8 +56,12 @@ def rank_for_claim(draft: Draft, claim: Claim) -> Rank:
             if donor.job.priority < claim.priority:
                 return _LOWER_PRIORITY
             return _SAME_QUEUE if donor.job.priority == claim.priority else None
+        if not claim.is_in_share:
+            return None
         known = draft.queues.get(queue)
-        if not claim.is_in_share or known is None or not known.is_reclaimable:
+        if known is None:  # it was deleted: nothing is due to it, and nobody of it can start again
+            return _SAME_QUEUE
+        if not known.is_reclaimable:
             return None
         return _OVER_SHARE if draft.ledger.find_above(queue) & claim.columns else None
 

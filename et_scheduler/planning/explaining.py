@@ -9,7 +9,7 @@ from __future__ import annotations
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, describe_requests
 from et_scheduler.planning.drafts import ALLOWED, Draft
-from et_scheduler.planning.fitting import Gang, count_largest, count_seats
+from et_scheduler.planning.fitting import Gang, count_seats
 from et_scheduler.planning.holds import Hold
 from et_scheduler.planning.standings import Standing
 
@@ -20,7 +20,7 @@ MOST_NAMED = 3
 def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
     """What it needs, what is there, who has the rest."""
     fit, hold = _count_fit(draft, standing, gang), draft.holds.by_uid.get(standing.job.uid)
-    pods, owners, largest = _describe_needs(draft, gang)
+    (pods, owners), largest = _describe_needs(draft, gang), draft.count_without_jobs(standing, gang)
     text = f"needs {gang.workers} workers of {pods}, {_describe_fit(fit, gang)}; {owners}"
     if largest < gang.workers:
         text += _tell_others(draft, gang, largest)
@@ -71,18 +71,12 @@ def _describe_pods(gang: Gang) -> str:
     return text
 
 
-def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str, int]:
-    """What its pods are, who has most of that, and for how many there would be room without jobs.
-
-    Found once in a pass for all who are alike.
-    """
+def _describe_needs(draft: Draft, gang: Gang) -> tuple[str, str]:
+    """What its pods are, and who has most of that: once in a pass for all who are alike."""
     key = (gang.launcher, gang.worker)
-    told = draft.needs.get(key)
-    if told is None:
-        largest = count_largest(gang, draft.room.count_without_jobs)
-        told = (_describe_pods(gang), _describe_owners(draft, gang), largest)
-        draft.needs[key] = told
-    return told
+    if key not in draft.needs:
+        draft.needs[key] = (_describe_pods(gang), _describe_owners(draft, gang))
+    return draft.needs[key]
 
 
 def _tell_others(draft: Draft, gang: Gang, largest: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from et_scheduler.model.jobs import Eviction
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
-from et_scheduler.planning.explaining import tell_too_large
+from et_scheduler.planning.explaining import tell_no_room, tell_too_large
 from et_scheduler.planning.fitting import Gang, count_largest
 from et_scheduler.planning.refusing import Obstacle
 from et_scheduler.planning.standings import Standing
@@ -59,6 +59,8 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
         if draft.ledger.exceeds_limit(name, more, at_least=True):
             return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
         if not is_large and draft.ledger.exceeds_limit(name, more):
+            if not draft.could_ever_start(standing, gang):
+                return tell_no_room(draft, standing, gang)
             return Reason.AT_LIMIT, f"queue {name} is at its limit until elastic workers have gone"
     if not is_large:
         return None

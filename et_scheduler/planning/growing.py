@@ -23,16 +23,19 @@ from et_scheduler.planning.waiting import find_wanted
 def grow_all(draft: Draft) -> None:
     """Raise sizes of jobs that run, and of gangs that start in this pass if nobody waits.
 
-    What nobody has taken then, those have again who have lost it.
+    What nobody has taken then, those have again who have lost it. While room is being given back
+    for the level of all nobody that runs grows; where that takes long, up to the level alone.
     """
     wanted = find_wanted(draft)
     growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
     menders = [one for one in draft.list_admitted() if one.is_mending]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
-    if growers and _has_levelled(draft):
+    if _is_level_soon(draft):
+        growers = [one for one in growers if one.is_fresh]
+    elif growers and (is_levelling(draft) or _has_levelled(draft)):
         levels = fill_from_least(draft, list_levelled(draft))
         fill.run((one for one in growers if one.job.uid in levels), levels)
-    fill.run(growers)
+    fill.run(one for one in growers if one.is_fresh or not is_levelling(draft))
     _keep_what_is_worth(draft, fill, growers)
     for standing in growers:
         after = fill.sizes[standing.job.uid]
@@ -115,7 +118,7 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
         # Who starts without seats, for an autoscaler to see its pods, is told no nodes.
         has_seats = standing.gang_seats is not None and bool(standing.gang_seats.places)
         return has_seats and wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
-    if not is_steady(standing) or is_levelling(draft):
+    if not is_steady(standing):
         return False
     return is_rested(draft, standing) or (_goes_on(draft, standing) and _may_take(draft, standing))
 
@@ -153,15 +156,27 @@ def is_steady(standing: Standing) -> bool:
 
 
 def is_levelling(draft: Draft) -> bool:
-    """Whether room is being given back for the level of all: nobody grows into it before."""
+    """Whether room is being given back for the level of all: nobody grows above that before."""
     if draft.levelling is None:
-        draft.levelling = any(
-            one.leaving
-            and one.admission.gave_for is not None
-            and one.admission.gave_for.purpose is Purpose.LEVEL
-            for one in draft.standings.values()
-        )
+        draft.levelling = any(_gives_for_level(one) for one in draft.standings.values())
     return draft.levelling
+
+
+def _gives_for_level(standing: Standing) -> bool:
+    gift = standing.admission.gave_for
+    return bool(standing.leaving) and gift is not None and gift.purpose is Purpose.LEVEL
+
+
+def _is_level_soon(draft: Draft) -> bool:
+    """Whether some were asked for it a short time ago: who would grow now rests when it is there.
+
+    Whoever takes minutes to leave keeps nobody from room that is free beside him.
+    """
+    if not is_levelling(draft):
+        return False
+    givers = (one for one in draft.standings.values() if _gives_for_level(one))
+    wait = draft.rules.grown_within
+    return any(not draft.has_passed(one.admission.leaving_since, wait) for one in givers)
 
 
 def _has_levelled(draft: Draft) -> bool:

@@ -50,8 +50,10 @@ def list_lines(draft: Draft) -> dict[str, list[Standing]]:
     """
     lines: dict[str, list[Standing]] = {}
     for standing in draft.list_waiting():
-        if find_stray(draft, standing) is None and not standing.job.is_frozen:
-            lines.setdefault(draft.get_queue(standing), []).append(standing)
+        queue = draft.get_queue(standing)
+        stray = find_stray(draft.queues, queue, standing.job.namespace)
+        if stray is None and not standing.job.is_frozen:
+            lines.setdefault(queue, []).append(standing)
     for line in lines.values():
         line.sort(key=lambda standing: rank_job(draft, standing))
     return lines

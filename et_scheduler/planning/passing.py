@@ -22,7 +22,6 @@ from et_scheduler.planning.levelling import level_all
 from et_scheduler.planning.limiting import keep_limits
 from et_scheduler.planning.noting import note_all
 from et_scheduler.planning.ordering import list_lines
-from et_scheduler.planning.refusing import explain_refused
 from et_scheduler.planning.reserving import reserve_all
 from et_scheduler.planning.seating import book, restore_holds, seat_bound, seat_unbound
 from et_scheduler.planning.services import keep_headroom, serve
@@ -64,7 +63,7 @@ def _take_steps(draft: Draft) -> Decision:
     yield_held(draft)
     keep_headroom(draft)
     lines = list_lines(draft)
-    explain_refused(draft)
+    _explain_refused(draft)
     tried = {name: line for name, line in lines.items() if not draft.queues[name].is_stopped}
     start_all(draft, tried)
     keep_limits(draft)
@@ -75,6 +74,14 @@ def _take_steps(draft: Draft) -> Decision:
     _open_nodes(draft)
     _record_reasons(draft)
     return _conclude(draft, lines)
+
+
+def _explain_refused(draft: Draft) -> None:
+    """Whom his queue refuses is tried by nobody, and is told here."""
+    for standing in draft.list_waiting():
+        refusal = draft.find_refusal(standing)
+        if refusal is not None:
+            draft.explain(standing, *refusal)
 
 
 def _record_holds(draft: Draft) -> None:

@@ -47,3 +47,9 @@ def choose_first(asking: Iterable[tuple[str, _One]], most: int) -> set[_One]:
         return every
     share = find_share(lines, most)
     return {one for line in islice(lines.values(), most) for one in line[:share]}
+
+
+def share_out(asking: Iterable[tuple[str, Hashable]], most: int) -> dict[str, int]:
+    """How many each namespace may have, as `find_share` says; of more than `most` the first."""
+    lines = sort_lines(asking)
+    return dict.fromkeys(islice(lines, most), find_share(lines, most))

@@ -32,7 +32,7 @@ def reserve_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
         if is_there and not hold.standing.job.is_frozen:
             draft.holds.reserve(hold.standing, _choose(draft, needs, hold.standing, hold.places))
     for queue, line in lines.items():
-        standing = _find_first(draft, needs, line)
+        standing = _find_first(draft, line)
         if standing is not None and not _has_equal(draft, queue, standing):
             draft.holds.reserve(standing, _choose(draft, needs, standing, []))
 
@@ -189,13 +189,13 @@ def _complete(
     return chosen
 
 
-def _find_first(draft: Draft, needs: _Needs, line: Sequence[Standing]) -> Standing | None:
+def _find_first(draft: Draft, line: Sequence[Standing]) -> Standing | None:
     """The first of those who may hold nodes that has fitted nowhere for long enough."""
-    may_hold = (one for one in line if _may_hold(draft, needs, one))
+    may_hold = (one for one in line if _may_hold(draft, one))
     return next((one for one in may_hold if draft.has_waited(one)), None)
 
 
-def _may_hold(draft: Draft, needs: _Needs, standing: Standing) -> bool:
+def _may_hold(draft: Draft, standing: Standing) -> bool:
     """Whether nodes would help it once all jobs have left them, and it stands on those it has.
 
     Else it keeps nobody behind it from holding some. Nor are there any for one that fails to stand
@@ -205,10 +205,10 @@ def _may_hold(draft: Draft, needs: _Needs, standing: Standing) -> bool:
     if told is None or told.reason is not Reason.NO_ROOM or standing.has_failed:
         return False
     gang = get_gang(standing)
-    known = draft.needs.get((gang.launcher, gang.worker))  # only of who is looked at in this pass
-    if known is None or known[2] < gang.workers or draft.find_spared(standing, ALLOWED):
+    is_looked_at = (gang.launcher, gang.worker) in draft.needs
+    if not is_looked_at or draft.find_spared(standing, ALLOWED):
         return False
-    return not (standing.is_admitted and needs.get(standing).is_vain())
+    return draft.count_without_jobs(standing, gang) >= gang.workers
 
 
 def _has_equal(draft: Draft, queue: str, standing: Standing) -> bool:

@@ -20,7 +20,6 @@ from et_scheduler.planning.ledgers import UNLIMITED
 from et_scheduler.planning.matching import Mask
 from et_scheduler.planning.pools import Piece
 from et_scheduler.planning.promises import Rank
-from et_scheduler.planning.refusing import find_refusal
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
@@ -69,7 +68,7 @@ def book(draft: Draft) -> None:
         if queue not in draft.queues or standing.job.is_suspended:
             continue
         is_asking = bool(standing.missing) or not standing.is_admitted
-        is_refused = is_asking and find_refusal(draft, standing) is not None
+        is_refused = is_asking and draft.find_refusal(standing) is not None
         if is_refused and not standing.is_admitted:
             continue
         if not standing.job.pods and not standing.is_admitted:
@@ -190,7 +189,7 @@ def _is_unheld(draft: Draft, standing: Standing) -> bool:
     """A job is refused, or could not be written for long, or has held them in another queue."""
     queue = draft.get_queue(standing)
     is_elsewhere = not standing.is_admitted and standing.admission.queue != queue
-    if is_elsewhere or find_refusal(draft, standing) is not None:
+    if is_elsewhere or draft.find_refusal(standing) is not None:
         return True
     return draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)
 

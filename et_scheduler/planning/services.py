@@ -20,7 +20,6 @@ from et_scheduler.planning.evicting import find_claim, rank_for_claim
 from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.keeping import keep_in, list_reserved, rank_places
-from et_scheduler.planning.refusing import find_refusal
 from et_scheduler.planning.seating import get_gang
 from et_scheduler.planning.standings import Standing
 from et_scheduler.planning.turns import Turns, count_searches
@@ -87,7 +86,7 @@ def _list_gangs(draft: Draft) -> list[Standing]:
     waiting = (one for one in draft.standings.values() if one.is_waiting)
     asking = (one for one in waiting if one.job.preempts and not one.job.is_frozen)
     holding = (one for one in asking if one.admission.reserved)
-    return [one for one in holding if find_refusal(draft, one) is None]
+    return [one for one in holding if draft.find_refusal(one) is None]
 
 
 class _Claims:

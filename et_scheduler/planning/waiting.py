@@ -12,7 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from et_scheduler.model.reasons import FOR_ROOM, Reason
+from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import ALLOWED, Draft
+from et_scheduler.planning.fitting import Gang
+from et_scheduler.planning.rationing import share_out
 from et_scheduler.planning.rooms import Counts
 from et_scheduler.planning.standings import Standing
 
@@ -70,7 +73,8 @@ def find_asked(draft: Draft, queue: str) -> tuple[Standing, Counts] | None:
 def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
     """Who is within the limit once all that are of no higher priority have their least.
 
-    For one who is not, nothing is kept and nobody gives: it would be in vain.
+    For one who is not, nothing is kept and nobody gives: it would be in vain. So it is for one who
+    would have no room even if all jobs went.
     """
     if not draft.queues[queue].limits:
         return
@@ -78,11 +82,41 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
     for standing in draft.told_by_queue.get(queue, ()):
         is_owed = draft.explanations[standing.job.uid].reason in _FOR_LIMIT
         if is_owed and not (standing.has_failed or draft.find_spared(standing, ALLOWED)):
-            workers = standing.least - standing.size
-            more = draft.counting.get_amounts(standing, workers, launcher=not standing.is_admitted)
+            launcher = None if standing.is_admitted else standing.job.launcher
+            gang = Gang(launcher, standing.job.worker, standing.least - standing.size)
+            is_led = launcher is not None
+            more = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
             above = kept.find(standing.job.priority)
-            if not draft.ledger.exceeds_limit(queue, more, at_least=True, owed=above):
+            is_over = draft.ledger.exceeds_limit(queue, more, at_least=True, owed=above)
+            if not (is_over or _is_vain(draft, standing, gang)):
                 yield standing, more
+
+
+def _is_vain(draft: Draft, standing: Standing, gang: Gang) -> bool:
+    """Whether it could not start whatever others leave, as far as there is time to look for that.
+
+    Who is looked at in this pass is known by that. Of the others as many kinds are looked for as
+    their namespaces have a share of: whoever has more is owed something in his turns alone.
+    """
+    if standing.held is not None:
+        return False
+    namespace, is_known = standing.job.namespace, (gang.launcher, gang.worker) in draft.without_jobs
+    if not (is_known or standing.is_admitted):
+        if draft.owed_kinds is None:
+            draft.owed_kinds = share_out(_list_kinds(draft), draft.rules.kinds)
+        if not draft.owed_kinds.get(namespace):
+            return True
+        draft.owed_kinds[namespace] -= 1
+    return not draft.could_ever_start(standing, gang)
+
+
+def _list_kinds(draft: Draft) -> Iterator[tuple[str, tuple[Shape, Shape]]]:
+    """What those ask for who wait within limits, and their namespaces."""
+    for queue, told in draft.told_by_queue.items():
+        if queue in draft.queues and draft.queues[queue].limits:
+            for one in told:
+                if draft.explanations[one.job.uid].reason in _FOR_LIMIT:
+                    yield one.job.namespace, (one.job.launcher, one.job.worker)
 
 
 class _Kept:

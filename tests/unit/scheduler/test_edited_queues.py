@@ -132,3 +132,30 @@ def list_readers(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.Attribute) and node.attr == "queue"
         if ast.unparse(node.value).rpartition(".")[2] not in {"admission", "claim", "eviction"}
     }
+
+
+LEFT = run_on(make_job("left", 1, 16, queue="deleted"), *["node-00"] * 8, *["node-01"] * 8)
+
+
+def test_workers_of_a_deleted_queue_leave_for_gangs_of_others() -> None:
+    """As they did while it was there."""
+    waits = make_job("waits", 4, 4, queue="low")
+    for queues in (QUEUES, (*QUEUES, Queue("deleted"))):
+        assert decide_on(make_nodes(2), [LEFT, waits], queues)["left"].workers == 12
+
+
+def test_no_whole_job_of_a_deleted_queue_goes() -> None:
+    """Nobody could start it again."""
+    waits = make_job("waits", 16, 16, queue="prod", namespace="prod", priority=5)
+    assert "left" not in decide_on(make_nodes(2), [LEFT, waits], QUEUES)
+    later = NOW + HOUR
+    assert "left" not in decide_on(make_nodes(2), [LEFT, waits], QUEUES, later)
+
+
+def test_workers_of_a_deleted_queue_leave_for_nobody_above_his_share() -> None:
+    has = run_on(make_job("has", 6, 6, queue="low"), *["node-02"] * 6)
+    prod = make_job("first", 20, 20, queue="prod", namespace="prod")
+    above = make_job("waits", 4, 4, queue="low")
+    told = decide_on(make_nodes(3), [LEFT, has, prod, above], QUEUES)
+    assert "left" not in told
+    assert decide_on(make_nodes(3), [LEFT, has, above], QUEUES)["left"].workers == 14

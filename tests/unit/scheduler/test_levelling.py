@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from et_scheduler.model.jobs import Job
+from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.jobs import Gift, Job, Purpose
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import (
     CPU,
@@ -17,9 +18,10 @@ from et_scheduler.model.shapes import (
     Shape,
     make_shape,
 )
+from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.jobs import Work
 from et_scheduler.simulating.simulation import Simulation
-from tests.unit.scheduler.makers import cpus, make_job, make_node, make_simulation
+from tests.unit.scheduler.makers import NOW, cpus, make_job, make_node, make_simulation, run_on
 
 
 def only_in(pool: str, cpu: int = 1) -> Shape:
@@ -190,3 +192,46 @@ def test_jobs_of_a_queue_that_is_at_its_limit_are_level_among_themselves() -> No
     ]
     found = measure(simulate(30, jobs, Queue("main", limits={CPU: 30000})))
     assert found == {"a": (10, 20), "b": (10, 0), "c": (10, 0)}
+
+
+def grow(job: Job, asked: int) -> int | None:
+    """What it is to have while another one has taken so long to give seven of fifteen workers."""
+    donor = run_on(make_job("a", 1, 40, worker=only_in("x")), *["node-x"] * 15)
+    names = tuple(f"a-{number}" for number in range(8, 15))
+    told = replace(donor.admission, workers=8, leaving=names, leaving_since=NOW - asked)  # type: ignore[type-var]
+    donor = replace(donor, admission=replace(told, gave_for=Gift(Purpose.LEVEL)))
+    below = run_on(make_job("b", 1, 40, worker=only_in("x"), queue="other"), "node-x")
+    cluster = Cluster(tuple(make_node(f"node-{pool}", 16, labels={"pool": pool}) for pool in "xy"))
+    found = decide(cluster, (Queue("main"), Queue("other")), [donor, below, job], NOW)
+    return {one.uid: one.admission.workers for one in found.changes}.get(job.uid)
+
+
+def test_who_takes_minutes_to_leave_keeps_nobody_from_room_beside_him() -> None:
+    job = run_on(make_job("c", 1, 8, worker=only_in("y")), "node-y")
+    assert grow(job, MINUTE) is None
+    assert grow(job, 2 * MINUTE) == 8
+
+
+def test_above_the_level_nobody_grows_before_it_is_there() -> None:
+    """What others have left already is for those below it."""
+    nodes = (make_node("node-x", 16), make_node("node-y", 8))
+    names = tuple(f"a-{number}" for number in range(4, 12))
+    donor = run_on(make_job("a", 1, 40), *["node-x"] * 12)
+    told = replace(donor.admission, workers=4, leaving=names, leaving_since=NOW - 3 * MINUTE)  # type: ignore[type-var]
+    donor = replace(donor, admission=replace(told, gave_for=Gift(Purpose.LEVEL)))
+    above = run_on(make_job("b", 1, 40), *["node-y"] * 6)
+    below = run_on(
+        make_job("c", 1, 40, queue="other", cooldown=HOUR), "node-y", resized_at=NOW - MINUTE
+    )
+    found = decide(Cluster(nodes), (Queue("main"), Queue("other")), [donor, above, below], NOW)
+    assert {one.uid: one.admission.workers for one in found.changes} == {}
+
+
+def test_however_long_they_take_to_leave_it_comes_to_rest() -> None:
+    """Those below the level have what is left for it, in whatever order it comes."""
+    late = make_job("d", 1, 36, worker=only_in("y"), queue="other", created=6 * MINUTE)
+    simulation = simulate(40, make_three(36, 36, late), Queue("main"), Queue("other"))
+    simulation.drain = lambda random: random.randint(2 * MINUTE, 11 * MINUTE)
+    found = measure(simulation)
+    assert min(found["b"][0], found["c"][0], found["d"][0]) >= 9
+    assert sum(ended for _, ended in found.values()) <= 40

@@ -92,7 +92,14 @@ def test_it_may_go_as_a_whole(ago: int, *, goes: bool, is_named: bool) -> None:
         assert told["a"].leaving_since is None
 
 
-@pytest.mark.parametrize(("ago", "is_named", "grows"), CASES)
+@pytest.mark.parametrize(
+    ("ago", "is_named", "grows"),
+    [
+        pytest.param(MINUTE, True, False, id="asked a minute ago"),
+        pytest.param(11 * MINUTE, True, True, id="asked eleven ago"),
+        *CASES[1:],
+    ],
+)
 def test_nobody_else_is_kept_from_growing(ago: int, *, grows: bool, is_named: bool) -> None:
     gave = stuck(
         run_on(make_job("a", 4, 4), *["node-00"] * 4),

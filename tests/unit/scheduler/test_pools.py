@@ -122,7 +122,8 @@ def test_of_many_kinds_the_pool_is_found_by_size_and_of_the_first_by_what_they_d
     """Each is looked for on all nodes otherwise, however few are tried in a pass."""
     nodes = (*make_pool("a", 80), *make_pool("b", 8))
     jobs = [
-        make_job(f"j{i}", 1, 1, worker=bind(cpus(1 + i), "b"), created=NOW - i) for i in range(3)
+        make_job(f"j{i}", 1, 1, worker=bind(cpus(1 + i), "b"), queue="one", created=NOW - i)
+        for i in range(3)
     ]
     runs = run_on(make_job("r", 1, 1, worker=bind(cpus(4), "b")), "b-0")
 

@@ -15,9 +15,16 @@ from et_scheduler.model.decisions import Decision
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import CPU, MINUTE
+from et_scheduler.model.shapes import CPU, MINUTE, Operator, Requirement
 from et_scheduler.planning.passing import decide
-from tests.unit.scheduler.makers import NOW, decide_on, make_job, make_nodes, run_on
+from tests.unit.scheduler.makers import (
+    NOW,
+    decide_on,
+    make_job,
+    make_node,
+    make_nodes,
+    run_on,
+)
 from tests.unit.scheduler.test_held import hold
 from tests.unit.scheduler.test_kinds import FEW, TAKEN, make_kinds
 from tests.unit.scheduler.test_properties import EXAMPLES, draw_simulations
@@ -142,3 +149,27 @@ def test_a_larger_least_size_waits_until_it_may(prod: Queue) -> None:
     [change] = decision.changes
     assert (change.admission.workers, change.admission.reserved) == (1, ())
     assert decision.explanations["job"].reason in {Reason.QUEUE_STOPPED, Reason.NOT_IN_QUEUE}
+
+
+@refusing
+def test_of_how_many_kinds_they_are_changes_nothing_of_where_others_count(prod: Queue) -> None:
+    """What others wait for is only in the smaller pool, and so nothing of the larger is its due."""
+    pools = {"x": 4, "y": 2}
+    nodes = tuple(
+        make_node(f"node-{pool}{i}", pool=pool, labels={"pool": pool})
+        for pool, count in pools.items()
+        for i in range(count)
+    )
+    terms = ((Requirement("pool", Operator.IN, frozenset({"y"})),),)
+    waits = [
+        replace(job, worker=replace(job.worker, terms=terms), maximum=9, queue="a")
+        for job in make_kinds("mine", 3, cpu=3000)
+    ]
+    runs = run_on(make_job("r", 1, 40, queue="b"), *[f"node-x{i}" for i in range(4)] * 8)
+    strays = [
+        replace(job, uid=f"stray-{job.uid}", queue="prod", created=0)
+        for job in make_kinds("mine", 40, cpu=2000)
+    ]
+    given = (Cluster(nodes), (*LOW, prod))
+    alone = decide(*given, [*waits, runs], NOW, FEW)
+    assert tell(decide(*given, [*waits, runs, *strays], NOW, FEW)) == tell(alone)
