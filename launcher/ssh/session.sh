@@ -58,7 +58,9 @@ end_rest() {
 
 signal_session() {
     [ -e "$run/sessions/$id" ] || exit 255 # it has not begun: the launcher asks again
-    case $1 in 1 | 2 | 3 | 9 | 15) : >"$run/told/$id" ;; esac
+    # The launcher and PID 1 of a worker that leaves send TERM at the same moment, and one is enough.
+    case "$1 $(cat "$run/told/$id" 2>/dev/null)" in "15 "*leaving*) return ;; esac
+    case $1 in 1 | 2 | 3 | 9 | 15) echo "$1" 2>/dev/null >>"$run/told/$id" ;; esac
     kill "-$1" "-$(cat "$run/sessions/$id")"
 }
 

@@ -11,7 +11,7 @@ set -u
 edl_folder=${0%/*/*}
 edl_run=$edl_folder/run
 edl_ending='TERM INT HUP QUIT USR1 USR2 PWR 37' # 37: RTMIN+3, which systemd's images want
-edl_port=$1 edl_epoch=$2 edl_grace=$3 edl_refusal=$4 edl_daemon= edl_command=
+edl_port=$1 edl_epoch=$2 edl_grace=$3 edl_refusal=$4 edl_daemon= edl_command= edl_told=' '
 shift 5
 
 fail() {
@@ -48,10 +48,21 @@ has_sessions() { # in a trap, a bare `return` would mean what was before it
     return 1
 }
 
+# TERM goes once, and to nobody who has had it from the launcher: a second one breaks off what saves
+# on the first. Who has had another signal alone gets it, as without ssh.
 signal_sessions() {
     for file in "$edl_run"/sessions/*; do
-        [ -e "$file" ] && kill "-$1" "-$(cat "$file")" 2>/dev/null
+        [ -e "$file" ] || continue
+        [ "$1" = KILL ] || note_term "${file##*/}" || continue
+        kill "-$1" "-$(cat "$file")" 2>/dev/null
     done
+}
+
+note_term() { # 1: it has had it
+    case $edl_told in *" $1 "*) return 1 ;; esac
+    case $(cat "$edl_run/told/$1" 2>/dev/null) in *15*) return 1 ;; esac
+    edl_told="$edl_told$1 " # the file may be one that cannot be written
+    echo "15 leaving" 2>/dev/null >>"$edl_run/told/$1" || true
 }
 
 # Not in the background, where a shell has SIGINT and SIGQUIT ignored by all that it starts: the first

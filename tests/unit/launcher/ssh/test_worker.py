@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -44,6 +45,19 @@ def sshd(tmp_path: Path) -> Path:
     program.write_text(SSHD.format(1))
     program.chmod(0o755)
     return program
+
+
+SLEEP = """#!/bin/sh
+[ "$1" != 1 ] || exec {sleep} 0.2
+exec {sleep} "$@"
+"""
+
+
+def hasten(folder: Path) -> None:
+    """The seconds that PID 1 counts are shorter; those of its sessions are not."""
+    program = folder / "bin" / "sleep"
+    program.write_text(SLEEP.format(sleep=shutil.which("sleep")))
+    program.chmod(0o755)
 
 
 def wait_for_sshd(process: subprocess.Popen[str]) -> None:
@@ -172,6 +186,46 @@ def test_sessions_that_do_not_end_get_term_in_time(tmp_path: Path, sshd: Path) -
             wait_for_sshd(session)
             process.terminate()
             assert session.wait(PATIENCE) == 143
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("told", "heard"), [(None, 1), ("2\n15\n", 0), ("1\n2\n", 1)])
+def test_a_session_hears_term_once_whoever_sends_it(
+    tmp_path: Path, sshd: Path, told: str | None, heard: int
+) -> None:
+    """A second one breaks off what saves on the first."""
+    hasten(tmp_path)
+    with start(tmp_path, grace=12) as process:
+        wait_for_sshd(process)
+        pod = Pod(tmp_path)
+        with pod.start("run 3 ab\ntrap 'echo t' TERM; echo on; while :; do sleep 0.1; done") as run:
+            wait_for_sshd(run)
+            if told is not None:
+                (tmp_path / "run" / "told" / "ab").write_text(told)
+            process.terminate()
+            assert run.wait(PATIENCE) == 137
+            assert run.stdout
+            assert run.stdout.read() == "t\n" * heard
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.long
+def test_a_term_of_the_launcher_that_comes_after_the_workers_own_is_not_sent_again(
+    tmp_path: Path, sshd: Path
+) -> None:
+    with start(tmp_path, grace=10) as process:
+        wait_for_sshd(process)
+        pod = Pod(tmp_path)
+        with pod.start("run 3 ab\ntrap 'echo t' TERM; echo on; while :; do sleep 0.1; done") as run:
+            wait_for_sshd(run)
+            process.terminate()
+            assert run.stdout
+            assert run.stdout.readline() == "t\n"
+            assert pod.ask("signal 3 ab 15")[0] == 0
+            assert pod.ask("signal 3 ab 9")[0] == 0
+            assert run.wait(PATIENCE) == 137
+            assert run.stdout.read() == ""
         assert process.wait(PATIENCE) == 0
 
 
