@@ -121,12 +121,14 @@ start_session() {
 }
 
 forbid() {
-    [ -e "$run/over/$id" ] || : >"$run/over/$id"
+    [ -e "$run/over/$id" ] || true >"$run/over/$id" # `:` would end this shell where that cannot be made
 }
 
 end_session() {
     forbid
+    forbidden=$?
     [ ! -e "$run/sessions/$id" ] || kill_group "$(cat "$run/sessions/$id")"
+    [ "$forbidden" -eq 0 ] || refuse "cannot write in $run" # the launcher asks again
     [ ! -s "$run/over/$id" ]
 }
 

@@ -77,7 +77,7 @@ start_command() {
 # template's own command has what is left.
 leave() {
     trap '' $edl_ending
-    : >"$edl_run/leaving"
+    true >"$edl_run/leaving" # `:` would end this shell where that cannot be made
     left=$((edl_grace - 1))
     while [ "$left" -gt 2 ] && has_sessions; do
         [ "$left" -gt 9 ] || signal_sessions TERM

@@ -115,13 +115,38 @@ def test_the_code_is_that_of_the_process(pod: Pod, command: str, code: int) -> N
     assert pod.ask(RUN + command)[0] == code
 
 
-def test_a_session_ends_with_its_connection(pod: Pod) -> None:
+@pytest.mark.parametrize("can_write", [True, False])
+def test_a_session_ends_with_its_connection(pod: Pod, *, can_write: bool) -> None:
+    if not can_write:
+        (pod.run / "over" / ID).symlink_to(pod.run / "nowhere" / "file")
     with pod.start(RUN + "trap 'echo off; exit 5' TERM; echo on; sleep 100 & wait") as process:
         wait_for(process, "on")
         assert process.stdin
         process.stdin.close()
         wait_for(process, "off")
         assert process.wait(PATIENCE) == 5
+
+
+def test_a_signal_arrives_also_where_it_cannot_be_noted(pod: Pod) -> None:
+    (pod.run / "told" / ID).mkdir()
+    with pod.start(RUN + "trap 'exit 5' TERM; echo on; while :; do sleep 0.05; done") as process:
+        wait_for(process, "on")
+        assert pod.ask(f"signal 3 {ID} {int(signal.SIGTERM)}") == (0, "", "")
+        assert process.wait(PATIENCE) == 5
+
+
+@pytest.mark.long
+def test_who_cannot_be_forbidden_is_ended_and_the_launcher_asks_again(pod: Pod) -> None:
+    (pod.run / "over" / ID).symlink_to(pod.run / "nowhere" / "file")
+    with pod.start(RUN + "echo on; exec sleep 100") as process:
+        wait_for(process, "on")
+        [group] = pod.sessions
+
+        code, _, err = pod.ask(f"end 3 {ID}")
+
+        assert not is_alive(group)
+        assert process.wait(PATIENCE) == 137
+    assert (code, f"edl: cannot write in {pod.run}\n" in err) == (255, True)
 
 
 @pytest.mark.long

@@ -166,12 +166,17 @@ def test_it_leaves_on_whatever_its_image_is_ended_by(
 
 
 @pytest.mark.long
-def test_sessions_have_the_grace_period_to_end(tmp_path: Path, sshd: Path) -> None:
+@pytest.mark.parametrize("can_write", [True, False])
+def test_sessions_have_the_grace_period_to_end(
+    tmp_path: Path, sshd: Path, *, can_write: bool
+) -> None:
     os.mkfifo(tmp_path / "go")
     with start(tmp_path) as process:
         wait_for_sshd(process)
         with Pod(tmp_path).start("run 3 ab\necho on; read -r line < go; exit 5") as session:
             wait_for_sshd(session)
+            if not can_write:
+                (tmp_path / "run" / "leaving").mkdir()
             process.terminate()
             (tmp_path / "go").write_text("on\n")
             assert session.wait(PATIENCE) == 5
