@@ -132,8 +132,16 @@ end_session() {
     [ ! -s "$run/over/$id" ]
 }
 
+# Who runs may be what fills the disk. Where the epoch is not written nothing is fenced off.
 fence() {
-    write "$epoch" "$run/epoch"
+    write "$epoch" "$run/epoch" || {
+        kill_sessions
+        write "$epoch" "$run/epoch" || refuse "cannot write in $run"
+    }
+    kill_sessions
+}
+
+kill_sessions() {
     set +f
     for file in "$run"/sessions/*; do
         [ ! -e "$file" ] || kill -KILL "-$(cat "$file")" 2>/dev/null

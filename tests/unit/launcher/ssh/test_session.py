@@ -282,6 +282,36 @@ def test_a_new_launcher_ends_what_older_ones_have_started_and_they_are_refused(p
     assert pod.ask(f"run 4 {ID[::-1]}\necho new")[:2] == (0, "new\n")
 
 
+MV = """#!/bin/sh
+echo >> {folder}/tried
+[ "$(wc -l < {folder}/tried)" -le {failing} ] || exec {mv} "$@"
+exit 1
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("failing", "code", "epoch"), [(1, 0, "4"), (9, 255, "3")])
+def test_an_epoch_that_cannot_be_written_fences_nothing_off_and_is_tried_again_without_sessions(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, failing: int, code: int, epoch: str
+) -> None:
+    with pod.start(RUN + "echo on; exec sleep 100") as process:
+        wait_for(process, "on")
+        [group] = pod.sessions
+        mv = pod.folder / "bin" / "mv"
+        mv.parent.mkdir()
+        mv.write_text(MV.format(folder=pod.folder, failing=failing, mv=shutil.which("mv")))
+        mv.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{mv.parent}:{os.environ['PATH']}")
+
+        answer = pod.ask("fence 4")
+
+        assert not is_alive(group)
+        assert process.wait(PATIENCE) == 137
+    words = f"edl: cannot write in {pod.run}\n" if code else ""
+    assert answer == (code, "", words)
+    assert (pod.run / "epoch").read_text().strip() == epoch
+
+
 def test_a_worker_that_is_being_terminated_starts_nothing(pod: Pod) -> None:
     (pod.run / "leaving").touch()
     assert pod.ask(RUN + "echo out")[:2] == (255, "")
