@@ -89,6 +89,7 @@ run_session() {
     # stderr is 4, and nothing is said of it here: a shell tells of a signal where this line sends stderr.
     EDL_SESSION=$id setsid sh "$0" start "$epoch" "$id" "$body" </dev/null
     code=$?
+    trap 'exit "$code"' EXIT # a shell that can start no process any more would end with its own
     exec 4>&-
     pid=$(cat "$run/sessions/$id") || exit "$code" # it has not begun
     if [ "$code" -ge 128 ] || [ -e "$run/told/$id" ]; then end_rest "$pid"; fi

@@ -7,13 +7,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from launcher.agent import spawning
-from tests.unit.launcher.agent.workers import PATIENCE
-from tests.unit.launcher.ssh.connections import Pod, is_alive, read_signals
+from tests.unit.launcher.agent.workers import PATIENCE, ROOT
+from tests.unit.launcher.ssh.connections import SESSION, Pod, is_alive, read_signals
 
+ANYBODY = 65533
 ID = "0123456789abcdef" * 2
 RUN = f"run 3 {ID}\n"
 
@@ -113,6 +117,30 @@ def test_a_connection_that_ends_before_its_session_begins_forbids_it(pod: Pod) -
 @pytest.mark.parametrize(("command", "code"), [("kill -ABRT $$", 134), ("exit 255", 255)])
 def test_the_code_is_that_of_the_process(pod: Pod, command: str, code: int) -> None:
     assert pod.ask(RUN + command)[0] == code
+
+
+@pytest.fixture
+def anybodys_pod() -> Iterator[Pod]:
+    """Of a user whose processes have a limit, as root's have not."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "src").mkdir()
+        shutil.copy(ROOT / "launcher" / "ssh" / "session.sh", Path(name) / "src" / SESSION)
+        pod = Pod(Path(name))
+        if os.geteuid() == 0:
+            for path in (pod.folder, *pod.folder.rglob("*")):
+                os.chown(path, ANYBODY, ANYBODY, follow_symlinks=False)
+        yield pod
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_code_is_that_of_the_process_also_where_no_other_can_be_started(
+    anybodys_pod: Pod, code: int
+) -> None:
+    command = f"prlimit --pid $PPID --nproc=0:0; exit {code}"
+    other = {"user": ANYBODY} if os.geteuid() == 0 else {}
+    with anybodys_pod.start(RUN + command, **other) as process:
+        assert process.wait(PATIENCE) == code
+    assert len(anybodys_pod.sessions) == 1  # nothing could be started that would remove it
 
 
 @pytest.mark.parametrize("can_write", [True, False])
