@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from et.clusters import Cluster, get_meta
 from et.reading import find_launcher, read_log_lines, read_pods
 from et_kube.errors import KubeError, NotFound
+from et_kube.parsing import MAX_LOG_LINE
 from et_kube.resources import PODS, Ref
 from et_kube.times import format_time, parse_time
 from et_operator.model.jobs import TrainingJob
@@ -24,6 +25,10 @@ Place = tuple[datetime | None, int]
 """A place in a log: the time of the last line taken, and how many of that time were."""
 NEWEST = 1000
 """Lines in which a training's newest steps are found, and how fast they come."""
+_CUT = MAX_LOG_LINE // 4
+"""A line of less characters has come whole."""
+_NOTES = 64
+_LONGEST_NOTE = 1024
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -61,7 +66,10 @@ class PodLog:
     trouble: KubeError | None = None
     """Why its end is missing: its node may be lost."""
     notes: set[str] = field(default_factory=set)
-    """What the kubelet itself said in place of a line, as `too many open files`: told once."""
+    """What the kubelet itself said in place of a line, as `too many open files`: told once.
+
+    Only so many, and short ones: what it cannot be is told each time.
+    """
 
     @property
     def place(self) -> Place:
@@ -72,16 +80,20 @@ class PodLog:
         """Lines that were not read yet, until there is none; following: until the log ends."""
         params = self._build_params() | ({"follow": "true"} if is_following else {})
         start, skip = self.at, self.taken
+        is_long = is_taken = False
         try:
             async with aclosing(read_log_lines(self.cluster, self.pod, params)) as texts:
                 async for text in texts:
+                    is_rest, is_long = is_long, len(text) > _CUT
                     line = parse_line(self.pod.name, text)
                     if line is None:
-                        if text not in self.notes:
-                            self.notes.add(text)
+                        if not is_taken if is_rest else self._is_new(text):
                             yield LogLine(self.at or _LONG_AGO, self.pod.name, text)
                         continue
-                    if start is not None and line.at <= start and (line.at < start or skip):
+                    is_taken = (
+                        start is not None and line.at <= start and (line.at < start or skip > 0)
+                    )
+                    if is_taken:
                         skip -= line.at == start
                         continue
                     self.taken = self.taken + 1 if line.at == self.at else 1
@@ -93,6 +105,13 @@ class PodLog:
                 raise KubeError(
                     f"the pod is there, its log is not (now): {error.message}"
                 ) from error
+
+    def _is_new(self, note: str) -> bool:
+        if note in self.notes:
+            return False
+        if len(note) <= _LONGEST_NOTE and len(self.notes) < _NOTES:
+            self.notes.add(note)
+        return True
 
     async def _has_gone(self) -> bool:
         """Asks for the pod itself: a kubelet that has just started does not know its pods yet."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et.logs import Beginning, LogLine, PodLog, merge, parse_line
+from et_kube.parsing import MAX_LOG_LINE
 from et_kube.resources import Ref
 from et_operator.codec.pods import decode_pod
 from et_operator.model.pods import Pod
@@ -102,6 +103,36 @@ async def test_what_the_kubelet_itself_says_is_told_once():
     assert await read_all(log) == ["one", "failed to create fsnotify watcher: too many open files"]
     logs.write("w", "two")
     assert await read_all(log) == ["two"]
+
+
+class Cut(FakeLogs):
+    """Lines come in pieces where they have a tab, as all above MAX_LOG_LINE do."""
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        async for line in FakeLogs.read_log(self, ref, params):
+            for piece in line.split(b"\t"):
+                yield piece
+
+
+async def test_a_line_in_pieces_is_whole_and_not_kept_in_mind():
+    long = "x" * (MAX_LOG_LINE + 1)
+    logs = Cut()
+    logs.write("w", f"{long}\t{long}\tend", f"{long}\t{long}\tend")
+    log = make_log(logs, "w")
+
+    assert await read_all(log) == [long, long, "end"] * 2
+    assert await read_all(log) == []
+    assert not log.notes
+
+
+async def test_of_much_that_no_container_printed_a_part_is_kept_in_mind():
+    logs = Cut()
+    logs.write("w", "\t".join(["a line", *map(str, range(1000)), "y" * 2000]))
+    log = make_log(logs, "w")
+
+    assert len(await read_all(log)) == 1002
+    assert len(log.notes) < 100
+    assert "y" * 2000 in await read_all(log)
 
 
 def test_a_line_has_the_time_that_its_node_wrote_in_whatever_zone():
