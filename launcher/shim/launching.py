@@ -226,7 +226,7 @@ class Launcher:
     def _reap(self, now: float) -> None:
         """As PID 1: every child that has ended, ours or adopted."""
         for pid, code, _ in spawning.reap():
-            if pid == self._command:
+            if pid == self._command and self._code is None:  # its pid may come again
                 self._finish(code, now)
             elif not self.agents.reap(pid):
                 for scripts in self._scripts:

@@ -761,6 +761,18 @@ def test_a_script_that_another_launcher_began_has_failed(
 
 
 @pytest.mark.long
+def test_an_orphan_with_the_pid_that_the_command_had_does_not_change_its_code(
+    broker: FakeBroker, start: Start, paths: placing.Paths
+):
+    setting = "from launcher.agent import spawning; reap = spawning.reap; "
+    setting += "again = lambda pid, code, why: ((pid, code, why), (pid, 9, why)); "
+    setting += "spawning.reap = lambda: (end for one in reap() for end in again(*one))"
+    process = run_launcher(start, paths, "sh", "-c", "exit 3", setting=setting)
+    assert ended(launched(broker)) == 3
+    assert process.wait(20) == 3
+
+
+@pytest.mark.long
 def test_orphans_are_reaped(broker: FakeBroker, start: Start, paths: placing.Paths):
     """As a subreaper, which is what PID 1 is."""
     setting = "import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)"
