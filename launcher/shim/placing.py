@@ -12,6 +12,7 @@ import sys
 from collections import namedtuple
 
 from et_contract import hosts, paths, starters
+from launcher.agent import telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,14 +97,9 @@ def compile_programs(lib: str) -> None:
 
 
 def write_whole(path: str, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a reader finds the old or the new text, never a part."""
+    """As telling.write_whole, and the folder is made."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    draft = f"{path}.{os.getpid()}"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(fd, "w") as file:
-        file.write(text)
-    os.chmod(draft, mode)  # whatever the umask says
-    os.replace(draft, path)
+    telling.write_whole(path, text, mode)
 
 
 class Mirror:

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 
+from et_contract.texts import parse_json, read_file
 from launcher.agent import spawning
 from launcher.shim import placing
 
@@ -23,6 +24,8 @@ TAIL_BYTES = 4096
 DEFAULT_SECONDS = 60.0
 TERM_SECONDS = 5.0
 """From TERM to KILL of a script whose time is over."""
+_LARGEST = 64 * 1024
+"""Bytes of a result that is kept; the folder is the user's."""
 _NO_FILES = ("/proc/", "/dev/", "/sys/")
 _FOR_A_SHELL = re.compile(rb"#![^\n]*\b[a-z]*sh\b")
 _FIRST_LINE = 256
@@ -161,13 +164,14 @@ class Scripts:
         if identity in self._results:
             return self._results[identity]
         try:
-            with open(self._path(identity), encoding="utf-8") as file:
-                known: Dict[str, Any] = json.load(file)
+            known = parse_json(read_file(self._path(identity), _LARGEST), _LARGEST)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            return _result(identity, 1, f"the result of the script cannot be read: {error}")
-        return known
+            known = error
+        if isinstance(known, dict):
+            return known
+        return _result(identity, 1, f"the result of the script cannot be read: {known}")
 
     def _keep(self, result: Mapping[str, Any]) -> None:
         placing.write_whole(self._path(result["id"]), json.dumps(result))

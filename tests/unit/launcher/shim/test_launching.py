@@ -761,6 +761,32 @@ def test_a_script_that_another_launcher_began_has_failed(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("kept", [None, "[" * 20000, "[]"])
+def test_what_the_user_put_in_the_place_of_a_result_holds_nothing_up(
+    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path, kept: str | None
+):
+    place = Path(paths.results, "u-1.json")
+    place.parent.mkdir()
+    os.mkfifo(place) if kept is None else place.write_text(kept)
+    (tmp_path / "s.sh").write_text("#!/bin/sh\n")
+    run_launcher(start, paths, "sleep", "99")
+    peer = launched(broker)
+    order(peer, "u-1", tmp_path / "s.sh")
+    done = peer.body(frames.SCRIPT_DONE)
+    assert (done["code"], "cannot be read" in done["output"]) == (1, True)
+
+
+def test_what_the_user_put_in_the_place_of_a_draft_is_not_written_to(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    for ending in ("new", os.getpid()):
+        (tmp_path / "folder" / f"file.{ending}").symlink_to(tmp_path / "other")
+    placing.write_whole(f"{tmp_path}/folder/file", "text", 0o755)
+    placed = tmp_path / "folder" / "file"
+    assert (placed.read_text(), placed.stat().st_mode & 0o777) == ("text", 0o755)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.long
 def test_an_orphan_with_the_pid_that_the_command_had_does_not_change_its_code(
     broker: FakeBroker, start: Start, paths: placing.Paths
 ):
