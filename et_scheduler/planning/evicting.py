@@ -114,8 +114,11 @@ def _claim_places(
         return None
     donors, allowed = get_donors(draft), draft.holds.get_allowed(waiter, is_asking=True)
     giving, going = _list_groups(donors, rank_for_claim(draft, claim))
+    going = [group for group in going if _can_lose(draft, waiter, group, donors)]
     if draft.find_spared(waiter):
         going = []
+    if donors.may_fit(gang, allowed, giving, going):
+        return None  # it is not places that lack, as far as is known
     if not donors.may_fit(gang, allowed, giving, going, with_places=False):
         return None
     return claim._replace(columns=columns), Lenders(lenders, columns)

@@ -68,12 +68,14 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         fields = {"message": f"{workers} workers", "grown_from": standing.size}
         draft.change(standing, Step.TAKE, workers=workers, placement=placement, **fields)
         return
+    # What is given for the level comes by and by: while this one rests others would have the rest.
+    is_in_steps = _goes_on(draft, standing) or is_levelling(draft)
     draft.change(
         standing,
         Step.TAKE,
         workers=workers,
         placement=draft.holds.build_placement(standing, places),
-        resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
+        resized_at=standing.admission.resized_at if is_in_steps else draft.now,
         short_since=draft.now,
         grown_from=standing.size,
         reason=Reason.GROWN,

@@ -35,10 +35,11 @@ class Others(NamedTuple):
 def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool) -> Others:
     """Whose pods would have the room from which others go for the waiter, in vain then.
 
-    Nobody of strictly lower rank who gives back what he takes: whom the waiter `asks`, and who does
-    not stand yet (planning/yielding.py). After a minute of waiting, of those who do not stand yet
-    only who is of strictly higher rank: with one after the other that never stands the others would
-    keep the waiter from room for good.
+    Nobody of strictly lower rank who gives back what he takes: whom the waiter `asks`, unless he is
+    of a queue that was deleted, whose whole jobs never go, and who does not stand yet
+    (planning/yielding.py). After a minute of waiting, of those who do not stand yet only who is of
+    strictly higher rank: with one after the other that never stands the others would keep the
+    waiter from room for good.
 
     For pods that are there for an autoscaler to see nobody goes; in that minute nobody goes for
     what they would take either.
@@ -49,7 +50,8 @@ def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool)
         if one is waiter or not one.is_admitted:
             continue
         rank, stands = draft.rank_priority(one), one.admission.bound_at is not None
-        if rank < mine and (not stands or asks(one, one.size) is not None):
+        gives = asks(one, one.size) is not None and draft.get_queue(one) in draft.queues
+        if rank < mine and (not stands or gives):
             continue
         if is_for_nodes(draft, one):
             if not has_waited:

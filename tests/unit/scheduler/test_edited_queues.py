@@ -152,6 +152,18 @@ def test_no_whole_job_of_a_deleted_queue_goes() -> None:
     assert "left" not in decide_on(make_nodes(2), [LEFT, waits], QUEUES, later)
 
 
+def test_what_a_job_of_a_deleted_queue_lacks_is_counted_before_others_go() -> None:
+    """Its pod would have the room of one of them, and nobody could ask for that again."""
+    left = run_on(make_job("left", 8, 8, queue="deleted"), *["node-01"] * 7)
+    left = replace(left, admission=replace(left.admission, workers=8))
+    low = [run_on(make_job(name, 4, 4, queue="low"), *["node-00"] * 4) for name in ("x", "y")]
+    full = run_on(make_job("full", 1, 1, queue="low"), "node-01")
+    waits = make_job("waits", 4, 4, queue="low", priority=5)
+    told = decide_on(make_nodes(2), [left, *low, full, waits], QUEUES, NOW + HOUR)
+    gone = {uid for uid, one in told.items() if one.reason is Reason.EVICTED}
+    assert len(gone) == 2
+
+
 def test_workers_of_a_deleted_queue_leave_for_nobody_above_his_share() -> None:
     has = run_on(make_job("has", 6, 6, queue="low"), *["node-02"] * 6)
     prod = make_job("first", 20, 20, queue="prod", namespace="prod")

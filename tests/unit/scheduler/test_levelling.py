@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 from et_scheduler.model.cluster import Cluster
@@ -235,3 +236,16 @@ def test_however_long_they_take_to_leave_it_comes_to_rest() -> None:
     found = measure(simulation)
     assert min(found["b"][0], found["c"][0], found["d"][0]) >= 9
     assert sum(ended for _, ended in found.values()) <= 40
+
+
+def test_who_rests_after_a_part_of_what_is_given_has_the_rest_too() -> None:
+    """Of two who give one has gone after a minute, the other after nine: each gives once."""
+    jobs = [
+        replace(make_job(name, 1, 40, created=minute * MINUTE), cooldown=15 * MINUTE)
+        for name, minute in (("a", 0), ("b", 0), ("c", 30))
+    ]
+    simulation = make_simulation((make_node("node", 41),), jobs, (Queue("main"),))
+    simulation.run(29 * MINUTE)
+    drains = cycle([MINUTE, 9 * MINUTE])
+    simulation.drain = lambda _: next(drains)
+    assert measure(simulation) == {"a": (14, 6), "b": (14, 26), "c": (13, 0)}

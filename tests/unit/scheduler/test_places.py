@@ -111,12 +111,16 @@ def test_no_whole_job_goes_whose_queue_has_the_places_that_it_is_due() -> None:
     assert {uid for uid, one in told.items() if one.reason is Reason.EVICTED} == set()
 
 
-def test_who_has_too_many_places_alone_gives_no_cpu() -> None:
-    """Queue a has 3.5 of its seven CPUs, and twice its places; who has the rest gives none."""
+@pytest.mark.parametrize("is_reclaimable", [False, True])
+def test_who_has_too_many_places_alone_gives_no_cpu(is_reclaimable: bool) -> None:
+    """Queue a has 3.5 of its seven CPUs, and twice its places; who has the rest gives none.
+
+    Or cannot: one job is all that his queue has, and without it that has less than it is due.
+    """
     many = fill(make_shape({CPU: 100}), 17, 18)
     large = run_on(make_job("large", 2, 2, cpu=6, queue="c"), "x", "y")
     later = make_job("later", 100, 100, worker=TINY, queue="b", priority=-1)
-    queues = (*TWO, Queue("c", is_reclaimable=False))
+    queues = (*TWO, Queue("c", is_reclaimable=is_reclaimable))
     told = decide_on(make_places(20), [many, large, later, make_gang()], queues)
     assert "many" not in told
     assert told["gang"].reason is Reason.NO_ROOM
