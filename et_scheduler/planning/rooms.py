@@ -36,7 +36,8 @@ class Room:
     who requests it fits nowhere, and that is all there is to know about it.
 
     Pods of others that were asked to go by `overdue_since` are on their nodes, and nobody waits
-    for them; nor for those of jobs that are stranded (`is_stranded`: there are some).
+    for them; nor for those of jobs that are stranded (`is_stranded`: there are some). `foreign` is
+    what pods of others have that nobody waits for to go, a row a node.
     """
 
     def __init__(
@@ -59,10 +60,11 @@ class Room:
         self.resources = (PODS, *sorted(requested & known - {PODS}))
         self.columns = {name: column for column, name in enumerate(self.resources)}
         self.allocatable = self._read([node.allocatable for node in self.nodes])
-        self.foreign = self._read([node.taken for node in self.nodes])
-        self.is_stranded = False
-        self.now = self.allocatable - self.foreign
+        taken = self._read([node.taken for node in self.nodes])
         leaving = self._read([node.sum_leaving(overdue_since) for node in self.nodes])
+        self.foreign = taken - leaving
+        self.is_stranded = False
+        self.now = self.allocatable - taken
         self.later = self.now + leaving
         self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}

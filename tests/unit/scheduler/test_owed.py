@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from et_contract.admissions import AdmissionState
-from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.cluster import Cluster, Leaving
 from et_scheduler.model.decisions import Decision
 from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.queues import Queue
@@ -54,6 +54,14 @@ def test_nobody_gives_of_a_limit_for_one_whom_pods_of_others_leave_no_room() -> 
 
 def test_nothing_of_a_limit_is_kept_for_one_whom_pods_of_others_leave_no_room() -> None:
     assert get_size(decide_here([SMALL, VAIN])) == 15
+
+
+def test_what_leaves_keeps_nobody_from_what_is_owed_to_him() -> None:
+    """As where a Deployment rolls: its old pod is on the node still, beside the new one."""
+    leaving = (Leaving(NOW - SECOND, {CPU: 1000, PODS: 1}),)
+    nodes = [replace(node, taken={CPU: 1100, PODS: 2}, leaving=leaving) for node in DAEMONS]
+    jobs = [FULL, make_job("waits", 1, 1, cpu=7)]
+    assert get_size(decide(Cluster(tuple(nodes)), (LIMITED,), jobs, NOW)) == 8
 
 
 def test_of_a_limit_that_is_kept_for_who_comes_behind_one_who_could_never_start() -> None:
