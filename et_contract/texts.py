@@ -32,15 +32,13 @@ _UNFIT = re.compile(
     "\ud800-\udfff\ufffe\uffff]"  # no characters at all
 )
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_PAIR_OR_HALF = re.compile(
-    r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+# Runs of backslashes whole: a match for each two of them would take 36 times their size.
+_ESCAPED = re.compile(
+    r"(?<!\\)(\\+)u([dD][89a-fA-F][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
 )
-_PAIR_OR_BYTE_OR_HALF = re.compile(
-    r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|\\u[dD][cC][89a-fA-F][0-9a-fA-F])"
-    r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)
+_BYTE = re.compile(r"[dD][cC][89a-fA-F]")
+_HIGH = "89abAB"
+_UNKNOWN = "\\ufffd"
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 
 
@@ -73,7 +71,7 @@ def parse_json(content: bytes | str, limit: int, depth: int = 0, *, has_bytes: b
         raise ValueError("larger than %d bytes" % limit)
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     if _SURROGATE.search(text):
-        text = (_PAIR_OR_BYTE_OR_HALF if has_bytes else _PAIR_OR_HALF).sub(_keep_known, text)
+        text = _ESCAPED.sub(_keep_bytes if has_bytes else _keep_pairs, text)
     try:
         return _load(text)
     except RecursionError:
@@ -108,8 +106,25 @@ def _load(text: str) -> Any:
     )
 
 
-def _keep_known(match: Match[str]) -> str:
-    return match.group(1) or "\\ufffd"
+def _keep_pairs(match: Match[str]) -> str:
+    """The match without halves of a pair; after an even number of backslashes `u` is a letter."""
+    run, first, second = match.groups()
+    if len(run) % 2 == 0:
+        return match.group(0) if not second else run + "u" + first + _UNKNOWN
+    if first[1] in _HIGH:
+        return match.group(0) if second else run[1:] + _UNKNOWN
+    return run[1:] + _UNKNOWN + (_UNKNOWN if second else "")
+
+
+def _keep_bytes(match: Match[str]) -> str:
+    """The same, but that halves stay that stand for a byte."""
+    run, first, second = match.groups()
+    rest = second if second and _BYTE.match(second, 2) else _UNKNOWN if second else ""
+    if len(run) % 2 == 0:
+        return run + "u" + first + rest
+    if first[1] in _HIGH:
+        return match.group(0) if second else run[1:] + _UNKNOWN
+    return (run + "u" + first if _BYTE.match(first) else run[1:] + _UNKNOWN) + rest
 
 
 def _refuse(name: str) -> float:

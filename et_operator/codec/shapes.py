@@ -24,6 +24,8 @@ _LISTS = ("imagePullSecrets", "volumes")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NAMED_LEVELS = 2
+_MAX_KEY = 64
+"""Of a name in a path: one that is longer would be there once for each value that it has."""
 _AMOUNT = re.compile(r"[+-]?[0-9.]{1,40}([a-zA-Z]{0,2}|[eE][+-]?[0-9]{1,3})")
 
 
@@ -108,7 +110,7 @@ def _check_size(template: Fields) -> None:
                     path, f"has more than {MAX_VALUES} values, which no pod has: remove some"
                 )
             below += (
-                (f"{path}.{key}" if is_named else path, inner)
+                (f"{path}.{str(key)[:_MAX_KEY]}" if is_named else path, inner)
                 for key, inner in _list_inner(value)
                 if isinstance(inner, Mapping | list)
             )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -55,6 +57,41 @@ def test_what_json_can_say_is_read_and_is_valid_unicode(value: object, is_ascii:
 )
 def test_what_no_reader_after_us_can_take_is_made_valid(text: str, value: object):
     assert parse_json(text, 10**5) == value
+
+
+PIECES = st.sampled_from(["\\", "\\\\", "ud83d", "uDE00", "udc80", "\\ud83d", "\\ude00", "a"])
+PAIR = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+BYTE, HALF = r"\\u[dD][cC][89a-fA-F][0-9a-fA-F]", r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+
+
+@pytest.mark.long
+@given(st.lists(PIECES, max_size=12), st.booleans())
+def test_halves_are_found_as_by_whoever_reads_escape_after_escape(
+    pieces: list[str], has_bytes: bool
+) -> None:
+    """Whose steps are as many as there are backslashes."""
+    known = f"{PAIR}|{BYTE}" if has_bytes else PAIR
+    text = f'"{"".join(pieces)}"'
+    told = re.sub(f"({known})|{HALF}", lambda found: found[1] or r"\ufffd", text)
+    try:
+        value = json.loads(told)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"."):
+            parse_json(text, 1000, has_bytes=has_bytes)
+        return
+    assert parse_json(text, 1000, has_bytes=has_bytes) == value
+
+
+def test_backslashes_cost_no_memory_of_their_own():
+    text = '"' + "\\\\" * 100_000 + '\\ud800"'
+    tracemalloc.start()
+    try:
+        value = parse_json(text, 10**6)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert value == "\\" * 100_000 + "\ufffd"
+    assert peak < 6 * len(text)
 
 
 def test_in_a_command_only_what_stands_for_a_byte_is_kept():
