@@ -117,7 +117,7 @@ def _keep_pairs(match: Match[str]) -> str:
 
 
 def _keep_bytes(match: Match[str]) -> str:
-    """The same, but that halves stay that stand for a byte."""
+    """As `_keep_pairs`, but that halves stay that stand for a byte."""
     run, first, second = match.groups()
     rest = second if second and _BYTE.match(second, 2) else _UNKNOWN if second else ""
     if len(run) % 2 == 0:
