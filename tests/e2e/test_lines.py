@@ -82,7 +82,8 @@ def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
     world.create(pool.build("next", queue, (1, 1)))
     wait_for_condition(world, "next", "Admitted", "False")
 
-    wait_for_condition(world, "next", "Running")
+    # A gang of another test may hold both nodes meanwhile: then the first is tried once more.
+    wait_for_condition(world, "next", "Running", timeout=SLOW + 60)
 
     told = ("NeverCreated", "of 2 workers the operator had created 1 after 60 s")
     assert told in history.list_words("half")
