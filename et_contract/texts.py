@@ -71,7 +71,7 @@ def parse_json(content: bytes | str, limit: int, depth: int = 0, *, has_bytes: b
         raise ValueError("larger than %d bytes" % limit)
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     if _SURROGATE.search(text):
-        text = _ESCAPED.sub(_keep_bytes if has_bytes else _keep_pairs, text)
+        text = _ESCAPED.sub(lambda match: _keep_known(match, has_bytes=has_bytes), text)
     try:
         return _load(text)
     except RecursionError:
@@ -106,25 +106,19 @@ def _load(text: str) -> Any:
     )
 
 
-def _keep_pairs(match: Match[str]) -> str:
+def _keep_known(match: Match[str], *, has_bytes: bool) -> str:
     """The match without halves of a pair; after an even number of backslashes `u` is a letter."""
     run, first, second = match.groups()
-    if len(run) % 2 == 0:
-        return match.group(0) if not second else run + "u" + first + _UNKNOWN
-    if first[1] in _HIGH:
-        return match.group(0) if second else run[1:] + _UNKNOWN
-    return run[1:] + _UNKNOWN + (_UNKNOWN if second else "")
-
-
-def _keep_bytes(match: Match[str]) -> str:
-    """As `_keep_pairs`, but that halves stay that stand for a byte."""
-    run, first, second = match.groups()
-    rest = second if second and _BYTE.match(second, 2) else _UNKNOWN if second else ""
-    if len(run) % 2 == 0:
-        return run + "u" + first + rest
-    if first[1] in _HIGH:
-        return match.group(0) if second else run[1:] + _UNKNOWN
-    return (run + "u" + first if _BYTE.match(first) else run[1:] + _UNKNOWN) + rest
+    is_escape = len(run) % 2 == 1
+    if is_escape and second and first[1] in _HIGH:
+        return match.group(0)
+    if is_escape and not (has_bytes and _BYTE.match(first)):
+        kept = run[1:] + _UNKNOWN
+    else:
+        kept = run + "u" + first
+    if second and not (has_bytes and _BYTE.match(second, 2)):
+        second = _UNKNOWN
+    return kept + (second or "")
 
 
 def _refuse(name: str) -> float:
