@@ -113,8 +113,7 @@ def _claim_places(
     if not (lenders and claim.is_in_share and ledger.is_in_share(queue, wanted, with_places=True)):
         return None
     donors, allowed = get_donors(draft), draft.holds.get_allowed(waiter, is_asking=True)
-    giving, going = _list_groups(donors, rank_for_claim(draft, claim))
-    going = [group for group in going if _can_lose(draft, waiter, group, donors)]
+    giving, going = _list_groups(draft, waiter, rank_for_claim(draft, claim))
     if draft.find_spared(waiter):
         going = []
     if donors.may_fit(gang, allowed, giving, going):
@@ -124,12 +123,13 @@ def _claim_places(
     return claim._replace(columns=columns), Lenders(lenders, columns)
 
 
-def _list_groups(donors: Donors, rank: Rank) -> tuple[list[Group], list[Group]]:
+def _list_groups(draft: Draft, waiter: Standing, rank: Rank) -> tuple[list[Group], list[Group]]:
     """Of whom workers may be asked, and of whom whole jobs."""
+    donors = get_donors(draft)
     ranks = {group: rank(first, 0) for group, first in donors.first.items()}
     giving = [group for group, found in ranks.items() if found is not None]
-    going = [group for group, found in ranks.items() if found in (_OVER_SHARE, _LOWER_PRIORITY)]
-    return giving, going
+    asked = [group for group, found in ranks.items() if found in (_OVER_SHARE, _LOWER_PRIORITY)]
+    return giving, [group for group in asked if _can_lose(draft, waiter, group, donors)]
 
 
 def _find_seats(
@@ -142,8 +142,7 @@ def _find_seats(
 ) -> tuple[Seats, Search] | None:
     donors, rank = get_donors(draft), rank_for_claim(draft, claim)
     allowed = draft.holds.get_allowed(waiter, is_asking=True)
-    giving, going = _list_groups(donors, rank)
-    going = [group for group in going if _can_lose(draft, waiter, group, donors)]
+    giving, going = _list_groups(draft, waiter, rank)
     search = Search(draft, rank, allowed, preferred)
     if giving and donors.may_fit(gang, allowed, giving):
         search.collect(one for group in giving for one in donors.givers.get(group, ()))

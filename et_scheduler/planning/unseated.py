@@ -50,8 +50,8 @@ def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool)
         if one is waiter or not one.is_admitted:
             continue
         rank, stands = draft.rank_priority(one), one.admission.bound_at is not None
-        gives = asks(one, one.size) is not None and draft.get_queue(one) in draft.queues
-        if rank < mine and (not stands or gives):
+        is_deleted = draft.get_queue(one) not in draft.queues
+        if rank < mine and not (stands and (is_deleted or asks(one, one.size) is None)):
             continue
         if is_for_nodes(draft, one):
             if not has_waited:
