@@ -88,14 +88,14 @@ def try_pods(draft: Draft) -> list[Action]:
         return []
     if shapes.is_proven if shapes is not None else told.reason != REFUSED:
         return []
-    if any(_may_end(draft, pod) for pod in view.own_pods):
+    if any(_wait_for_end(draft, pod) for pod in view.own_pods):
         return []
     proofs = _select_proofs(draft)
     return [one for one in _build_trials(draft) if one.role not in proofs]
 
 
-def _may_end(draft: Draft, pod: Pod) -> bool:
-    """Whether the end of this pod is worth a wait: on a lost node too, for a quota counts it there.
+def _wait_for_end(draft: Draft, pod: Pod) -> bool:
+    """Wait for the end of this pod if it is worth it: on a lost node too, a quota counts it there.
 
     A quota counts none whose grace is over. A launcher is waited for as long as it is there.
     """

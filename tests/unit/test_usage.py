@@ -72,7 +72,6 @@ def _list_defined(body: list[ast.stmt], *, has_constants: bool = True) -> Iterat
         yield from (name for name in names if not name.startswith("_"))
 
 
-@pytest.mark.long
 def test_nothing_public_is_there_for_tests_alone():
     paths = [path for folder in USERS for path in (ROOT / folder).rglob("*.py")]
     assert find_unused({name_module(path): path.read_text("utf-8") for path in paths}) == {*KEPT}

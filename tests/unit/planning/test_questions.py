@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 PLANNING = Path(__file__).resolve().parents[3] / "et_operator" / "planning"
 ASKING = frozenset(
     {
@@ -42,7 +40,6 @@ def find_changing_questions(source: str) -> list[str]:
     return [name for name, takes_draft in found if takes_draft and is_question(name)]
 
 
-@pytest.mark.long
 def test_no_question_takes_what_it_could_change() -> None:
     found = {
         f"{path.stem}.{name}"
