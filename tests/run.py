@@ -228,14 +228,14 @@ STEPS_BESIDE = (
     ),
     StepBeside(
         ("rules", "long unit tests of planning and scheduling", [*LONG, *IN_MEMORY]),
-        first="e2e-alone",
+        first="e2e",
         last="audit",
         within=900.0,
         gives_way=True,
     ),
     StepBeside(
         ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
-        first="e2e-alone",
+        first="e2e",
         last="audit",
         within=2700.0 if SIMULATE == "all" else 900.0,
         gives_way=True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.light_jobs import find_pods, wait_for_condition
+from tests.e2e.light_jobs import wait_for_condition
 from tests.e2e.pools import Pool, find_admission
 from tests.e2e.world import IMAGE, RealWorld, train
 
@@ -74,21 +74,21 @@ def test_elastic_jobs_shrink_for_a_large_gang_and_none_below_its_least(
     pool.offer(2, 2)
     queue = pool.open_queue("queue")
     for name in ("small", "little"):
-        world.create(pool.build(name, queue, (1, 2)))
-        wait_for_condition(world, name, "Running")
-        assert find_admission(world, name)["workers"] == 2
+        world.create(pool.build(name, queue, (1, 2), ELASTIC))
+    for name in ("small", "little"):
+        world.wait_for_size(name, 2, SLOW)
 
-    world.create(pool.build("large", queue, (2, 2)))
+    brief = train("--steps", "10", "--step-seconds", "0.2", np=2, minimum=2, maximum=2)
+    world.create(pool.build("large", queue, (2, 2), brief))
 
-    wait_for_condition(world, "large", "Running")
+    world.wait_for_phase("large", "Running", timeout=SLOW)
     for name in ("small", "little"):
         assert find_admission(world, name)["workers"] == 1
-        assert world.status("trainingjobs", name)["epoch"] == 1
-    world.delete("trainingjobs", "large")
-    world.wait(
-        lambda: all(len(find_pods(world, name)) == 3 for name in ("small", "little")),
-        "what the large one has left is theirs again",
-    )
+    world.wait_for_phase("large", "Succeeded", timeout=SLOW)
+    for name in ("small", "little"):
+        world.wait_for_size(name, 2, SLOW)  # what the large one has left is theirs again
+        assert {step.size for step in world.steps(name)} == {1, 2}
+        assert_nothing_was_lost(world, name)
 
 
 @pytest.mark.point("services-first")

@@ -12,7 +12,7 @@ from tests.e2e.histories import History
 from tests.e2e.light_jobs import find_pods, wait_for_condition
 from tests.e2e.pools import Pool, find_admission
 from tests.e2e.test_giving import ELASTIC, SLOW, assert_nothing_was_lost
-from tests.e2e.world import GROUP, ROOT, RealWorld, find_condition, scale_in, scale_out
+from tests.e2e.world import GROUP, ROOT, RealWorld, find_condition, scale_in, scale_out, train
 
 pytestmark = pytest.mark.cluster
 
@@ -38,11 +38,12 @@ def test_a_gang_that_nobody_can_place_is_taken_back_and_holds_nobody_up(
     queue = pool.open_queue("queue")
     world.create(pool.build("nowhere", queue, (2, 2), affinity=BESIDE_NOBODY))
     world.wait(lambda: len(world.worker_names()) == 2, "its workers look for a node")
-    world.create(pool.build("next", queue, (2, 2)))
+    world.create(pool.build("next", queue, (2, 2), build_brief_training(2)))
     wait_for_condition(world, "next", "Admitted", "False")
 
-    wait_for_condition(world, "next", "Running")
+    world.wait_for_phase("next", "Succeeded", timeout=SLOW)
 
+    assert {step.size for step in world.steps("next")} == {2}
     told = ("NotBound", "of 2 workers 0 had found a node after 60 s")
     assert told in history.list_words("nowhere")
     assert find_pods(world, "nowhere") == {}
@@ -55,7 +56,7 @@ def test_who_may_not_have_its_pods_is_told_by_whom_and_others_start(
     pool.offer(2, 2)
     queue = pool.open_queue("queue")
     limit_seats(world, pool, 1)
-    job = pool.build("wide", queue, (1, 1))
+    job = pool.build("wide", queue, (1, 1), build_brief_training(1))
     [container] = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
     container["resources"] = pool.request(2)
     world.create(job)
@@ -63,11 +64,13 @@ def test_who_may_not_have_its_pods_is_told_by_whom_and_others_start(
     assert "exceeded quota: seats" in message
     assert pool.resource in message
 
-    world.create(pool.build("narrow", queue, (1, 1)))
-    wait_for_condition(world, "narrow", "Running")
+    world.create(pool.build("narrow", queue, (1, 1), build_brief_training(1)))
+    world.wait_for_phase("narrow", "Succeeded", timeout=SLOW)
     limit_seats(world, pool, 3)
 
-    wait_for_condition(world, "wide", "Running")
+    world.wait_for_phase("wide", "Succeeded", timeout=SLOW)
+    for name in ("narrow", "wide"):
+        assert_nothing_was_lost(world, name)
 
 
 @pytest.mark.point("quota-in-queue")
@@ -79,11 +82,11 @@ def test_a_gang_of_which_a_quota_refuses_some_is_taken_back(
     limit_seats(world, pool, 1)
     world.create(pool.build("half", queue, (2, 2)))
     world.wait(lambda: len(world.worker_names()) == 1, "the quota has room for one of two")
-    world.create(pool.build("next", queue, (1, 1)))
+    world.create(pool.build("next", queue, (1, 1), build_brief_training(1)))
     wait_for_condition(world, "next", "Admitted", "False")
 
     # A gang of another test may hold both nodes meanwhile: then the first is tried once more.
-    wait_for_condition(world, "next", "Running", timeout=SLOW + 60)
+    world.wait_for_phase("next", "Succeeded", timeout=SLOW + 60)
 
     told = ("NeverCreated", "of 2 workers the operator had created 1 after 60 s")
     assert told in history.list_words("half")
@@ -154,6 +157,11 @@ def test_a_fixed_job_is_scaled_within_its_queue(world: RealWorld, pool: Pool) ->
     world.create(scale_in("less", "own", count=1))
     assert world.wait_for_scaling("scaleins", "less")["phase"] == "ScaleSucceeded"
     world.wait(lambda: find_admission(world, "own")["workers"] == 1, "its seat is given back")
+
+
+def build_brief_training(size: int) -> list[str]:
+    """The command of a job that trains ten steps with so many workers."""
+    return train("--steps", "10", "--step-seconds", "0.2", np=size, minimum=size, maximum=size)
 
 
 def read_replicas(world: RealWorld, job: str) -> int:

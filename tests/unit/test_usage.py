@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 USERS = (
     *("benchmarks", "devcluster", "docs", "et", "et_contract", "et_kube", "et_notices"),
