@@ -97,7 +97,8 @@ def _claim_places(
 
     Each pod takes one: else whoever has many and little else would be asked for whatever lacks. So
     they are claimed where those who may be asked without have room but for them, and by whose queue
-    is due as many: two would else take them from each other in turns.
+    is due as many: two would else take them from each other in turns. One that has nothing may
+    begin with more, and is given workers alone: who went whole for that would ask back.
     """
     ledger, queue = draft.ledger, claim.queue
     wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
@@ -120,7 +121,8 @@ def _claim_places(
         return None  # it is not places that lack, as far as is known
     if not donors.may_fit(gang, allowed, giving, going, with_places=False):
         return None
-    return claim._replace(columns=columns), Lenders(lenders, columns)
+    is_due = ledger.is_due(queue, wanted, with_places=True)
+    return claim._replace(columns=columns), Lenders(lenders, columns if is_due else 0)
 
 
 def _list_groups(draft: Draft, waiter: Standing, rank: Rank) -> tuple[list[Group], list[Group]]:

@@ -131,8 +131,13 @@ class Ledger:
         coming, counted = self.coming[queue], self._select(with_places=with_places)
         if not (self.allocated[queue][counted].any() or coming[counted].any()):
             return True
-        over = (self.least[queue] + coming + gang > self.deserved[queue]) & (gang > 0)
-        return not over[counted].any()
+        return self.is_due(queue, gang, with_places=with_places)
+
+    def is_due(self, queue: str, gang: Counts, *, with_places: bool = False) -> bool:
+        """As `is_in_share`, but that one that has nothing is due no more than others."""
+        wanted = self.least[queue] + self.coming[queue] + gang
+        over = (wanted > self.deserved[queue]) & (gang > 0)
+        return not over[self._select(with_places=with_places)].any()
 
     def exceeds_limit(
         self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None

@@ -32,7 +32,7 @@ class _Had(NamedTuple):
 
 
 class Lenders(NamedTuple):
-    """The queues of which places for pods alone are asked, and of which columns.
+    """The queues of which places for pods alone are asked, and for which columns whole jobs go.
 
     None of them loses another job once it has no more of these than it is due.
     """

@@ -137,6 +137,19 @@ def test_whose_queue_is_not_due_as_many_places_asks_for_none() -> None:
     assert decide_on(nodes, [own, many, later, first], queues)["many"].workers == 9
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("least", [12, 1])
+def test_nobody_goes_for_places_of_which_the_queue_that_asks_is_due_fewer(least: int) -> None:
+    """A queue that has nothing may begin with more than ten; the other one would ask back."""
+    jobs = [
+        make_job(name, size, 12, worker=TINY, queue=name, created=i * MINUTE)
+        for i, (name, size) in enumerate([("a", least), ("b", 12)])
+    ]
+    simulation = make_simulation(make_places(10), jobs, TWO)
+    simulation.run(180 * MINUTE)
+    assert count_workers(simulation) == {"a": (12, 0), "b": (0, 0)}
+
+
 def test_a_queue_that_is_not_reclaimable_keeps_its_places() -> None:
     queues = (Queue("a", is_reclaimable=False), Queue("b", priority=10))
     told = decide_on(make_places(10), [fill(TINY, 9, 10), make_gang()], queues)
