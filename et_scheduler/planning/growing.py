@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Purpose
+from et_scheduler.model.jobs import Admission, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.filling import Fill
@@ -68,14 +68,12 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         fields = {"message": f"{workers} workers", "grown_from": standing.size}
         draft.change(standing, Step.TAKE, workers=workers, placement=placement, **fields)
         return
-    # What is given for the level comes by and by: while this one rests others would have the rest.
-    is_in_steps = _goes_on(draft, standing) or is_levelling(draft)
     draft.change(
         standing,
         Step.TAKE,
         workers=workers,
         placement=draft.holds.build_placement(standing, places),
-        resized_at=standing.admission.resized_at if is_in_steps else draft.now,
+        resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
         short_since=draft.now,
         grown_from=standing.size,
         reason=Reason.GROWN,
@@ -122,7 +120,8 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
         return has_seats and wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
     if not is_steady(standing):
         return False
-    return is_rested(draft, standing) or (_goes_on(draft, standing) and _may_take(draft, standing))
+    goes_on = _goes_on(draft, standing) or _has_rest_of_level(draft, standing)
+    return is_rested(draft, standing) or (goes_on and _may_take(draft, standing))
 
 
 def _goes_on(draft: Draft, standing: Standing) -> bool:
@@ -132,6 +131,16 @@ def _goes_on(draft: Draft, standing: Standing) -> bool:
     """
     since = standing.admission.resized_at
     return since is not None and draft.now - since < draft.rules.grown_together
+
+
+def _has_rest_of_level(draft: Draft, standing: Standing) -> bool:
+    """Whether it grew while some left for the level, the last of whom has gone: once more, then.
+
+    What is given for that comes in parts. While this one rests, others would have the rest of it.
+    """
+    since = standing.admission.resized_at
+    asked = (one.leaving_since for one in _list_level_gifts(draft)) if since is not None else ()
+    return any(at is not None and since is not None and since >= at for at in asked)
 
 
 def is_rested(draft: Draft, standing: Standing) -> bool:
@@ -187,8 +196,15 @@ def _has_levelled(draft: Draft) -> bool:
     By what queues are due those who have given might have it again, and give it again, for good:
     of that they may have less although they are above the level.
     """
-    given = (one.was.gave_for for one in draft.standings.values() if one.was and not one.leaving)
-    return not is_levelling(draft) and any(one and one.purpose is Purpose.LEVEL for one in given)
+    return bool(_list_level_gifts(draft))
+
+
+def _list_level_gifts(draft: Draft) -> list[Admission]:
+    """As what those were admitted who have all gone for the level of all, in the pass of that."""
+    if is_levelling(draft):
+        return []
+    given = (one.was for one in draft.standings.values() if one.was and not one.leaving)
+    return [was for was in given if was.gave_for and was.gave_for.purpose is Purpose.LEVEL]
 
 
 def list_levelled(draft: Draft) -> dict[str, Standing]:

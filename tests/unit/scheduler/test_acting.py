@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Th
 from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
-from et_scheduler.acting.publishing import PERIOD, Publisher
+from et_scheduler.acting.publishing import DUE_PERIOD, PERIOD, Publisher
 from et_scheduler.acting.writing import Writer
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Step
@@ -185,14 +186,19 @@ def make_status(name: str, waiting: int, **allocated: int) -> QueueStatus:
     return QueueStatus(name, waiting, 0, allocated, {}, ())
 
 
-async def test_a_queue_is_written_where_it_differs_and_not_more_often_than_it_may() -> None:
-    desk = Desk()
-    for name in ("bad", "good"):
+def open_publisher(desk: Desk, *names: str) -> Publisher:
+    """Of these queues."""
+    for name in names:
         queue = {"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {}}
         desk.server.objects[name] = queue
         desk.ingest.take(Upserted(TRAINING_QUEUES, queue))
+    return Publisher(desk.server, desk.store, desk.ingest, desk.clock)  # type: ignore[arg-type]
+
+
+async def test_a_queue_is_written_where_it_differs_and_not_more_often_than_it_may() -> None:
+    desk = Desk()
+    publisher = open_publisher(desk, "bad", "good")
     desk.server.errors["bad"] = Refused(422, "Invalid", "no")
-    publisher = Publisher(desk.server, desk.store, desk.ingest, desk.clock)  # type: ignore[arg-type]
     async with running(publisher.run):
         publisher.offer((make_status("bad", 1), make_status("good", 1, cpu=5)))
         await desk.clock.advance(PERIOD)
@@ -204,3 +210,21 @@ async def test_a_queue_is_written_where_it_differs_and_not_more_often_than_it_ma
     stored = desk.store.queues.find(("", "good"))
     assert stored is not None
     assert (stored.shown["waiting"], stored.shown["allocated"]) == (8, {"gpu": 5})
+
+
+async def test_pods_of_others_that_come_and_go_have_no_queue_written_all_the_time() -> None:
+    """They change what it is due; what else differs is written as ever, with that."""
+    desk = Desk()
+    publisher, status = open_publisher(desk, "queue"), make_status("queue", 1, cpu=5)
+    async with running(publisher.run):
+        for second in range(int((DUE_PERIOD - PERIOD).total_seconds())):
+            publisher.offer((replace(status, deserved={"cpu": second}),))
+            await desk.clock.advance(timedelta(seconds=1))
+        assert desk.server.patched == ["queue"]
+        publisher.offer((replace(status, deserved={"cpu": 7}),))
+        await desk.clock.advance(PERIOD)
+        assert desk.server.patched == ["queue"] * 2
+        publisher.offer((replace(status, waiting=2, deserved={"cpu": 8}),))
+        await desk.clock.advance(PERIOD)
+    assert desk.server.patched == ["queue"] * 3
+    assert desk.store.queues.find(("", "queue")).shown["deserved"] == {"cpu": 8}  # type: ignore[union-attr]

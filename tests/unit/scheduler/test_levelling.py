@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 from et_scheduler.model.cluster import Cluster
-from et_scheduler.model.jobs import Gift, Job, Purpose
+from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import (
     CPU,
@@ -195,8 +195,8 @@ def test_jobs_of_a_queue_that_is_at_its_limit_are_level_among_themselves() -> No
     assert found == {"a": (10, 20), "b": (10, 0), "c": (10, 0)}
 
 
-def grow(job: Job, asked: int) -> int | None:
-    """What it is to have while another one has taken so long to give seven of fifteen workers."""
+def grow(job: Job, asked: int) -> Admission | None:
+    """What it is told while another one has taken so long to give seven of fifteen workers."""
     donor = run_on(make_job("a", 1, 40, worker=only_in("x")), *["node-x"] * 15)
     names = tuple(f"a-{number}" for number in range(8, 15))
     told = replace(donor.admission, workers=8, leaving=names, leaving_since=NOW - asked)  # type: ignore[type-var]
@@ -204,13 +204,15 @@ def grow(job: Job, asked: int) -> int | None:
     below = run_on(make_job("b", 1, 40, worker=only_in("x"), queue="other"), "node-x")
     cluster = Cluster(tuple(make_node(f"node-{pool}", 16, labels={"pool": pool}) for pool in "xy"))
     found = decide(cluster, (Queue("main"), Queue("other")), [donor, below, job], NOW)
-    return {one.uid: one.admission.workers for one in found.changes}.get(job.uid)
+    return {one.uid: one.admission for one in found.changes}.get(job.uid)
 
 
 def test_who_takes_minutes_to_leave_keeps_nobody_from_room_beside_him() -> None:
     job = run_on(make_job("c", 1, 8, worker=only_in("y")), "node-y")
     assert grow(job, MINUTE) is None
-    assert grow(job, 2 * MINUTE) == 8
+    told = grow(job, 2 * MINUTE)
+    assert told is not None
+    assert (told.workers, told.resized_at) == (8, NOW), "and then it rests"
 
 
 def test_above_the_level_nobody_grows_before_it_is_there() -> None:
