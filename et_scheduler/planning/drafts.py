@@ -324,8 +324,7 @@ class Draft:
         if key not in self.without_jobs:
             own, room = self.list_own(standing), self.room
             if own:
-                fits, free = room.count_without_jobs(gang.worker), room.allocatable - room.foreign
-                found = int(room.count_beside(fits, free, gang.worker, own).sum())
+                found = int(room.count_beside_own(gang.worker, own).sum())
             else:
                 found = count_largest(gang, room.count_without_jobs)
             self.without_jobs[key] = found

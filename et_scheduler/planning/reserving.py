@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -81,28 +80,15 @@ class _Needs:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._by_gang: dict[Gang, _Need] = {}
-        self._fits: dict[Shape, Counts] = {}
         self._lacking: dict[tuple[str, tuple[int, ...]], bool] = {}
 
     def get(self, standing: Standing) -> _Need:
         room, gang, own = self._draft.room, get_gang(standing), self._draft.list_own(standing)
         if own:
-            fits = self._count(gang.worker)
-            return _Need(room, gang, room.count_beside(fits, self._free, gang.worker, own))
+            return _Need(room, gang, room.count_beside_own(gang.worker, own))
         if gang not in self._by_gang:
-            self._by_gang[gang] = _Need(room, gang, self._count(gang.worker))
+            self._by_gang[gang] = _Need(room, gang, room.count_without_jobs(gang.worker))
         return self._by_gang[gang]
-
-    def _count(self, worker: Shape) -> Counts:
-        if worker not in self._fits:
-            self._fits[worker] = self._draft.room.count_without_jobs(worker)
-        return self._fits[worker]
-
-    @cached_property
-    def _free(self) -> Counts:
-        """What there is without jobs, a row a node."""
-        free: Counts = self._draft.room.allocatable - self._draft.room.foreign
-        return free
 
     def mark(self, places: Iterable[int]) -> Mask:
         mask = np.zeros(len(self._draft.room.nodes), dtype=np.bool_)

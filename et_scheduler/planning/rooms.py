@@ -36,8 +36,8 @@ class Room:
     who requests it fits nowhere, and that is all there is to know about it.
 
     Pods of others that were asked to go by `overdue_since` are on their nodes, and nobody waits
-    for them; nor for those of jobs that are stranded (`is_stranded`: there are some). `foreign` is
-    what pods of others have that nobody waits for to go, a row a node.
+    for them; nor for those of jobs that are stranded (`is_stranded`: there are some). `vacated` is
+    what there is without the jobs that may go, and without those of others that go, a row a node.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Room:
         self.allocatable = self._read([node.allocatable for node in self.nodes])
         taken = self._read([node.taken for node in self.nodes])
         leaving = self._read([node.sum_leaving(overdue_since) for node in self.nodes])
-        self.foreign = taken - leaving
+        self.vacated = self.allocatable - (taken - leaving)
         self.is_stranded = False
         self.now = self.allocatable - taken
         self.later = self.now + leaving
@@ -74,6 +74,7 @@ class Room:
         self._amounts: dict[Shape, list[int]] = {}
         self._changed: list[int] = []
         self._caps: dict[_Key, _Caps] = {}
+        self._vacated: dict[tuple[Shape, Shape | None], Counts] = {}
         self._ports = Ports(self.nodes, shapes)
 
     def copy(self) -> Self:
@@ -210,7 +211,14 @@ class Room:
 
     def count_without_jobs(self, shape: Shape, beside: Shape | None = None) -> Counts:
         """How many would fit without the jobs that may go: what others have is taken, ports too."""
-        return self.count_in(self.allocatable - self.foreign, shape, beside)
+        found = self._vacated.get((shape, beside))
+        if found is None:
+            found = self._vacated[shape, beside] = self.count_in(self.vacated, shape, beside)
+        return found
+
+    def count_beside_own(self, shape: Shape, own: Placed) -> Counts:
+        """As `count_without_jobs`, where these pods stay of the job that asks."""
+        return self.count_beside(self.count_without_jobs(shape), self.vacated, shape, own)
 
     def count_in(self, free: Counts, shape: Shape, beside: Shape | None = None) -> Counts:
         """How many would fit if so much were free, a row a node, and the ports of all jobs."""
@@ -256,7 +264,8 @@ class Room:
         """So many pods of the shape that are taken there do not go: as if others had them."""
         self.is_stranded = True
         self._ports.strand(places, shape)
-        self.foreign[list(places)] += np.outer(pods, self.get_vector(shape))
+        self.vacated[list(places)] -= np.outer(pods, self.get_vector(shape))
+        self._vacated.clear()
 
     def hold(self, places: Sequence[int], pods: Sequence[int], shape: Shape) -> None:
         """What will be free there is kept for so many pods of the shape."""

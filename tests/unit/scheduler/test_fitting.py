@@ -129,6 +129,19 @@ def test_what_is_said_to_be_on_a_node_is_bounded() -> None:
     assert room.count_fits(make_shape({"cpu": 1}), later=True).tolist() == [4]
 
 
+def test_what_fits_without_jobs_is_found_once_for_all_that_are_alike() -> None:
+    """Thousands may ask, each beside its own; what does not go after all is taken from it."""
+    shape = make_shape({"cpu": 1})
+    room = Room([Node("a", {"cpu": 8, "pods": 9}), Node("b", {"cpu": 4, "pods": 9})], [shape])
+    fits = room.count_without_jobs(shape)
+    assert room.count_without_jobs(make_shape({"cpu": 1})) is fits
+    assert room.count_beside_own(shape, [(shape, [0, 0, 1])]).tolist() == [6, 3]
+    assert fits.tolist() == [8, 4]
+    room.strand([1], [3], shape)
+    assert room.count_without_jobs(shape).tolist() == [8, 1]
+    assert room.count_beside_own(shape, [(shape, [1])]).tolist() == [8, 0]
+
+
 def test_the_tightest_node_is_used_first() -> None:
     shape = make_shape({"cpu": 1})
     room = Room([Node("a", {"cpu": 8, "pods": 9}), Node("b", {"cpu": 2, "pods": 9})], [shape])
