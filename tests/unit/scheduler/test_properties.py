@@ -16,7 +16,7 @@ from et_scheduler.model.decisions import Decision, Step
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.rules import Rules
-from et_scheduler.model.shapes import HOUR, SECOND, Shape
+from et_scheduler.model.shapes import CPU, HOUR, PODS, SECOND, Shape, make_shape
 from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.judging import Judge
 from et_scheduler.simulating.simulation import Simulation
@@ -27,6 +27,8 @@ EXAMPLES = int(os.environ.get("CLUSTERS", "10"))
 """Generated clusters for each property, the same in each run: few in `make check`, more in `make
 test`, 10,000 in all with SIMULATE=all."""
 MOST_PASSES = 400
+TINY = make_shape({CPU: 10})
+"""Of them there are more than places for pods where nodes have few."""
 
 
 @st.composite
@@ -46,6 +48,7 @@ def draw_queues(draw: st.DrawFn) -> tuple[Queue, ...]:
 @st.composite
 def draw_jobs(draw: st.DrawFn, queues: tuple[Queue, ...]) -> list[Job]:
     jobs = []
+    workers = st.sampled_from([TINY, *map(cpus, (1, 1, 2, 3, 4))])
     for index in range(draw(st.integers(1, 7))):
         least = draw(st.integers(1, 4))
         ports = draw(st.sampled_from([(), (), (), ("TCP/80",)]))
@@ -54,7 +57,7 @@ def draw_jobs(draw: st.DrawFn, queues: tuple[Queue, ...]) -> list[Job]:
                 f"job-{index}",
                 least,
                 least + draw(st.integers(0, 8)),
-                worker=replace(cpus(draw(st.integers(1, 4))), host_ports=frozenset(ports)),
+                worker=replace(draw(workers), host_ports=frozenset(ports)),
                 launcher=cpus(draw(st.integers(0, 1))),
                 queue=draw(st.sampled_from(queues)).name,
                 priority=draw(st.sampled_from([0, 0, 1])),
@@ -73,11 +76,13 @@ def keep_sizes(job: Job) -> Job:
 
 @st.composite
 def draw_simulations(draw: st.DrawFn) -> tuple[Simulation, list[Job], tuple[Queue, ...]]:
+    places = draw(st.sampled_from([110, 110, 110, 5]))
     nodes = tuple(
         make_node(
             f"node-{index}",
             draw(st.sampled_from([4, 8, 8, 16])),
             pool=draw(st.sampled_from(["", "", "", "other"])),
+            more={PODS: places},
         )
         for index in range(draw(st.integers(1, 6)))
     )
