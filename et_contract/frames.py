@@ -45,6 +45,8 @@ PING_SECONDS = 10.0
 """How often a broker sends PING."""
 DEAD_SECONDS = 30.0
 """A stream without a frame for this long is dead, at both ends."""
+ANSWER_SECONDS = 30.0
+"""So long after its script's time nobody waits for the SCRIPT_DONE of a SCRIPT any more."""
 
 EXIT_REFUSED = 255
 """What a shim ends with that was refused."""

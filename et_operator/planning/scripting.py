@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from et_contract.documents import ScriptOrder
+from et_contract.frames import ANSWER_SECONDS
 from et_operator.model.names import ANNOTATION_SCRIPTS
 from et_operator.model.scalings import Scaling
 from et_operator.model.scripts import DEFAULT_TIMEOUT, is_path
@@ -21,7 +22,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.views import View
 from et_operator.planning.waiting import PAUSE
 
-ANSWER_TIME = timedelta(seconds=30)
+_ANSWER_TIME = timedelta(seconds=ANSWER_SECONDS)
 """So long after its time-out an attempt without a result is taken as failed."""
 MAX_OUTPUT = 4096
 """Bytes, as JSON, of what is kept of a script's output."""
@@ -159,7 +160,7 @@ def _await_result(
         code = TIMED_OUT if result.code is None else result.code
         _keep(draft, _end(draft, attempt, code, result.output))
         return
-    if not draft.wait_until(attempt.started + _find_timeout(live) + ANSWER_TIME):
+    if not draft.wait_until(attempt.started + _find_timeout(live) + _ANSWER_TIME):
         _keep(draft, _end(draft, attempt, TIMED_OUT, "no answer from the launcher"))
 
 

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 
+from et_contract.frames import ANSWER_SECONDS
 from et_contract.texts import parse_json, read_file
 from launcher.agent import spawning
 from launcher.shim import placing
@@ -70,9 +71,10 @@ class Scripts:
         return max(0.0, self._run.deadline - now) if self._run else None
 
     def order(self, body: Mapping[str, Any], now: float) -> Optional[Dict[str, Any]]:
-        """Take an order; the result if there is one already, else it will come from `reap`.
+        """Take an order; the result if there is one already, else `reap` or `start_next` has it.
 
-        An order that another process had begun has failed: it is never begun twice.
+        An order that another process had begun has failed: it is never begun twice. One that others
+        hold up until nobody waits for its result any more is not begun at all.
         """
         identity = str(body.get("id", ""))
         if self._run is not None and self._run.order == identity:
@@ -82,14 +84,19 @@ class Scripts:
         known = self._recall(identity)
         if known is not None:
             return known
-        self._waiting.append(dict(body, id=identity))
+        until = now + _find_seconds(body) + ANSWER_SECONDS
+        self._waiting.append(dict(body, id=identity, until=until))
         return self.start_next(now)
 
     def start_next(self, now: float) -> Optional[Dict[str, Any]]:
-        """Start what waits, if nothing runs; a result only where it could not be started."""
+        """Start what waits, if nothing runs; a result only where it was not started."""
         if self._run is not None or not self._waiting:
             return None
         body = self._waiting.pop(0)
+        if now >= body["until"]:
+            why = "others ran until nobody waited for it any more: it was not run"
+            self._results[body["id"]] = _result(body["id"], None, why, timed_out=True)
+            return self._results[body["id"]]
         try:
             self._keep(_result(body["id"], 1, "the launcher ended while the script ran"))
             self._run = self._start(body, now)
@@ -143,8 +150,6 @@ class Scripts:
         return result
 
     def _start(self, body: Mapping[str, Any], now: float) -> _Run:
-        timeout = body.get("timeout")
-        seconds = timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
         env = dict(self._env, **{str(k): str(v) for k, v in dict(body.get("env") or {}).items()})
         words = _build_command(body)
         reader, writer = os.pipe()
@@ -158,7 +163,7 @@ class Scripts:
         finally:
             os.close(writer)
         os.set_blocking(reader, False)
-        return _Run(body["id"], pid, reader, now + seconds)
+        return _Run(body["id"], pid, reader, now + _find_seconds(body))
 
     def _recall(self, identity: str) -> Optional[Dict[str, Any]]:
         if identity in self._results:
@@ -179,6 +184,12 @@ class Scripts:
     def _path(self, identity: str) -> str:
         safe = "".join(c if c in _SAFE else f"_{ord(c):x}_" for c in identity)
         return f"{self._folder}/{safe}.json"
+
+
+def _find_seconds(body: Mapping[str, Any]) -> float:
+    """How long an order's script may run."""
+    timeout = body.get("timeout")
+    return timeout if isinstance(timeout, (int, float)) and timeout > 0 else DEFAULT_SECONDS
 
 
 def _build_command(body: Mapping[str, Any]) -> List[str]:
