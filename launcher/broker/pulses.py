@@ -7,6 +7,7 @@ it gives, see horovod/runner/elastic/driver.py, `_discover_hosts`.
 Only who has asked steadily can fall silent: mpirun never asks, a script may ask now and then. And
 only while ranks of those that ran when it last asked still have their shims: what is no rank, what
 is started afterwards and what is left alone say nothing of a horovodrun that may long have ended.
+So a stall ends with the last of those ranks.
 
 No I/O, no clock: all times are monotonic seconds handed in.
 """
@@ -29,13 +30,14 @@ that is suspended. Questions may have come that it has yet to read: the wait beg
 
 @dataclass(slots=True)
 class Pulse:
-    """The command's pulse; `is_stalled` stays until it asks again."""
+    """The command's pulse; `is_stalled` stays until it asks again, or its ranks have ended."""
 
     is_stalled: bool = False
     _beats: int = 0
     _last: float = 0.0
     _ranks: frozenset[bytes] = frozenset()
-    """Ids of the sessions of all ranks that ran at the last question."""
+    """Ids of the sessions of all ranks that ran at the last question, or were seen in a stall: a
+    broker that begins in one knows of none, and their shims come back one after the other."""
 
     def beat(self, running: Iterable[Session], now: float) -> None:
         """The user's command has asked while these ran, whether or not it was answered."""
@@ -51,7 +53,10 @@ class Pulse:
         self._beats = 0
 
     def advance(self, running: Iterable[Session], now: float) -> None:
-        """Draw the conclusion when it is time; these run now."""
+        """Draw the conclusion when it is time, or take it back; these run now."""
+        if self.is_stalled:
+            self._look_again(running)
+            return
         due = self.due()
         if due is None or now < due:
             return
@@ -67,3 +72,10 @@ class Pulse:
         if self.is_stalled or self._beats < BEATS:
             return None
         return self._last + STALL_SECONDS
+
+    def _look_again(self, running: Iterable[Session]) -> None:
+        """End the stall with the last rank; one whose shim may yet connect again is there."""
+        ranks = {session.id for session in running if session.ranks and not session.is_given_up}
+        if self._ranks and self._ranks.isdisjoint(ranks):
+            self.stop()
+        self._ranks |= ranks

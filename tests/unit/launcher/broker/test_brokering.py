@@ -1189,6 +1189,18 @@ def test_nor_is_what_is_started_after_a_wait_for_hosts():
     assert rig.report.problems == {}
 
 
+def test_a_command_that_goes_on_when_its_stalled_horovodrun_has_ended_is_not_stalled():
+    rig = make_started()
+    read_steadily(rig)
+    rig.wait(30.0)
+    for index in (0, 1):
+        assert list(rig.report.problems) == ["DriverStalled"]
+        end_session(rig, index)
+        rig.peer(10 + index, frames.EXIT_ACK, bytes([index]) * 15 + b"s")
+    welcome_guest(rig, 0)
+    assert rig.report.problems == {}
+
+
 def test_the_next_broker_knows_of_a_stall_and_of_its_end():
     before = make_started()
     read_steadily(before)

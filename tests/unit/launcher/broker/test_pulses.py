@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.broker.pulses import BEATS, LATE_SECONDS, STALL_SECONDS, Pulse
-from launcher.broker.sessions import Session
+from launcher.broker.sessions import AWAY, TERMED, Session
 
 RANK = Session(b"r" * 16, "w-0", ranks=1, peer=1)
 GUEST = Session(b"g" * 16, "w-0", peer=2)
@@ -56,6 +56,26 @@ def test_only_ranks_that_ran_at_the_last_question_and_have_a_shim_keep_the_pulse
     pulse.advance([other], last + STALL_SECONDS)
     assert not pulse.is_stalled
     assert pulse.due() is None
+
+
+@pytest.mark.parametrize("left", [[], [GUEST], [replace(RANK, peer=None, care=TERMED), GUEST]])
+def test_a_stall_ends_with_the_last_of_the_ranks_that_ran_at_the_last_question(left: list[Session]):
+    pulse, last = beat(1.2)
+    pulse.advance(RUNNING, last + STALL_SECONDS)
+    pulse.advance([replace(RANK, peer=None, care=AWAY)], last + 60.0)
+    assert pulse.is_stalled
+    pulse.advance(left, last + 100.0)
+    assert not pulse.is_stalled
+    assert pulse.due() is None
+
+
+def test_a_broker_that_begins_in_a_stall_waits_for_all_ranks_that_come_back():
+    pulse, other = Pulse(is_stalled=True), replace(RANK, id=b"o" * 16)
+    for running in ([], [RANK], [RANK, other], [other]):
+        pulse.advance(running, 0.0)
+        assert pulse.is_stalled
+    pulse.advance([GUEST], 0.0)
+    assert not pulse.is_stalled
 
 
 def test_who_was_away_itself_begins_to_wait_anew():
