@@ -60,17 +60,19 @@ def read_object(body: bytes, what: str) -> dict[str, Any]:
 async def read_lines(response: aiohttp.ClientResponse, longest: int) -> AsyncGenerator[bytes, None]:
     """The lines of a streamed answer, wherever the network cut it; a longer one in pieces."""
     parts: list[bytes] = []
+    size = 0  # of all parts
     async for chunk in response.content.iter_any():
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line = b"".join([*parts, end])
-            parts = []
+            parts, size = [], 0
             if line.strip():
                 yield line
         parts.append(rest)
-        if sum(map(len, parts)) > longest:
+        size += len(rest)
+        if size > longest:
             yield b"".join(parts)
-            parts = []
+            parts, size = [], 0
     line = b"".join(parts)
     if line.strip():
         yield line

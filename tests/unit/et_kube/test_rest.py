@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -649,6 +650,16 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObje
         return [line async for line in read_lines(Chunks(chunks), 10**6)]  # type: ignore[arg-type]
 
     assert asyncio.run(read()) == [line for line in lines if line.strip()]
+
+
+def test_a_long_line_that_comes_byte_by_byte_is_not_added_up_each_time():
+    async def read() -> list[bytes]:
+        chunks = Chunks([b"."] * 20_000)
+        return [line async for line in read_lines(chunks, 15_000)]  # type: ignore[arg-type]
+
+    began = time.process_time()
+    assert [len(line) for line in asyncio.run(read())] == [15_001, 4_999]
+    assert time.process_time() < began + 1
 
 
 async def test_a_log_is_read_line_by_line_with_the_servers_own_parameters():
