@@ -87,6 +87,8 @@ run_session() {
     exec 3<&- 2>/dev/null # or the shell tells of every signal
     # Not in the background, where a shell has SIGINT and SIGQUIT ignored by all that it starts. Its
     # stderr is 4, and nothing is said of it here: a shell tells of a signal where this line sends stderr.
+    # The shell itself would say so where nobody reads it.
+    trap '[ -e "$run/sessions/$id" ] || echo "edl: no process can be started" >&4' EXIT
     EDL_SESSION=$id setsid sh "$0" start "$epoch" "$id" "$body" </dev/null
     code=$?
     trap 'exit "$code"' EXIT # a shell that can start no process any more would end with its own
@@ -116,6 +118,7 @@ start_session() {
     cd "$(cat "$run/folder")" || exit 255
     # One that cannot be set, as UID where sh is bash, costs itself alone: `command` keeps what fails
     # in the file from ending this shell.
+    [ -r "$run/environment" ] || refuse "cannot read $run/environment" # `.` ends a shell in silence
     alias export='command export'
     . "$run/environment" 2>/dev/null
     exec sh -c "$4"

@@ -58,11 +58,11 @@ class Pod:
             words, env=environ, text=True, start_new_session=True, **{**pipes, **options}
         )
 
-    def ask(self, request: str) -> tuple[int, str, str]:
+    def ask(self, request: str, **options: Any) -> tuple[int, str, str]:
         """(code, stdout, stderr) of a request that ends by itself."""
         stdin, holder = os.pipe()
         try:
-            with self.start(request, stdin=stdin) as process:
+            with self.start(request, stdin=stdin, **options) as process:
                 out, err = process.communicate(timeout=PATIENCE)
         finally:
             os.close(stdin)

@@ -143,6 +143,29 @@ def test_the_code_is_that_of_the_process_also_where_no_other_can_be_started(
     assert len(anybodys_pod.sessions) == 1  # nothing could be started that would remove it
 
 
+@pytest.mark.usefixtures("sh")
+def test_whoever_has_no_environment_to_give_says_so(pod: Pod) -> None:
+    (pod.run / "environment").unlink()
+
+    code, out, err = pod.ask(RUN + "echo on")
+
+    assert (code, out) == (255, "")
+    assert "edl: cannot read " in err
+
+
+def test_where_no_session_can_be_started_it_is_said(anybodys_pod: Pod) -> None:
+    lines, start = anybodys_pod.session.read_text(), "\n    EDL_SESSION="
+    assert lines.count(start) == 1
+    limit = "\n    prlimit --pid $$ --nproc=0:0"
+    anybodys_pod.session.write_text(lines.replace(start, limit + start))
+    other = {"user": ANYBODY} if os.geteuid() == 0 else {}
+
+    code, out, err = anybodys_pod.ask(RUN + "echo on", **other)
+
+    assert code not in (0, 255)  # it has not begun, and no connection was cut
+    assert (out, err) == ("", "edl: no process can be started\n")
+
+
 @pytest.mark.parametrize("can_write", [True, False])
 def test_a_session_ends_with_its_connection(pod: Pod, *, can_write: bool) -> None:
     if not can_write:
