@@ -96,7 +96,8 @@ def await_state(draft: Draft, scaling: Scaling) -> bool:
     A minute after the others are listed one of them has it, unless its node is lost: that is waited
     for. Where none is listed, it is as was asked for, a minute later.
     """
-    uids = {pod.uid for pod in draft.view.workers if pod.name in scaling.pod_names}
+    names = frozenset(scaling.pod_names)
+    uids = {pod.uid for pod in draft.view.workers if pod.name in names}
     if not uids or check_state_stays(draft, uids):
         return False
     is_one_coming = any(host.pod.uid not in uids for host in _list_hosts(draft))

@@ -33,7 +33,7 @@ _STEERING = re.compile(
     r"|ZDOTDIR|EDITOR|VISUAL|PAGER|GREP|CLASSPATH|GLIBC_TUNABLES|WGETRC|.*(?:_RSH|_ASKPASS|_PROXY)"
     r"|(?:LD_|DYLD_|PYTHON|BASH|PERL|RUBY|NODE_|GIT_|EDL_|KUBERNETES_|LUA_|PHP|TCL|JULIA_|LESS"
     r"|DOTNET_|CORECLR_|OPENSSL_|SSL_|CURL_|XDG_|OMPI_|PMIX_|PRTE_|HOROVOD_|NCCL_).*"
-    r"|.*JAVA.*OPT(?:ION)?S"
+    r"|(?>.*?JAVA).*OPT(?:ION)?S"  # (?>...): the first JAVA alone, or each one in a long name
 )
 """Variables that make a shell, a linker, an interpreter, a launcher or us run something else."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -178,6 +178,25 @@ def test_those_that_are_named_wait_until_one_that_stays_has_the_state() -> None:
     assert leaving(world) == ["job-worker-0"]
 
 
+def test_names_are_not_compared_with_the_name_of_each_worker() -> None:
+    compared: list[str] = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(self)
+            return str.__eq__(self, other)
+
+    world = grow()
+    names = tuple(Name(f"other-{number}") for number in range(1000))
+    world.add(make_scaling(ScalingKind.IN, "less", pod_names=names, created=world.now))
+    world.settle()
+    assert world.scaling_reason("less") == "UnknownPods"
+    assert len(compared) < 1000
+
+
 def test_they_wait_a_minute_at_most_where_nobody_comes() -> None:
     world = start(2)
     world.end("job-worker-1", 1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from et_operator.model.specs import ScriptRight
 from et_operator.model.statuses import Leaving, ScalingKind, WorkerState
 from et_operator.planning.answering import plan_orphan
 from et_operator.planning.leaving import CERTAIN_AFTER
+from et_operator.planning.scripting import find_script_refusal
 from tests.planning_makers import CORDON, START, ModelWorld, make_job, make_scaling
 
 IN, OUT = ScalingKind.IN, ScalingKind.OUT
@@ -690,6 +692,17 @@ def test_who_creates_scalings_runs_files_alone_unless_the_jobs_author_allows_mor
     [order] = world.config.scripts
     assert (order.script, order.env) == (script, env)
     assert order.is_shell is (needed is ScriptRight.SHELL)
+
+
+@pytest.mark.parametrize(("end", "is_steering"), [("1", False), ("S", True)])
+def test_a_long_name_of_a_variable_is_looked_through_once(end: str, *, is_steering: bool) -> None:
+    spec = make_job(scripts=ScriptRight.ENVIRONMENT).spec
+    assert spec is not None
+    env = (("JAVAOPT" * 8000 + end, "x"),)
+    began = time.process_time()
+    refusal = find_script_refusal(spec, make_scaling(OUT, "s", count=1, script="/s.sh", env=env))
+    assert time.process_time() < began + 1
+    assert bool(refusal) is is_steering
 
 
 def test_a_right_that_is_withdrawn_meanwhile_gives_no_order() -> None:
