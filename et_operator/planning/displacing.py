@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from et_operator.model.avoiding import list_avoided
 from et_operator.model.pods import Pod
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import leave
@@ -41,8 +40,8 @@ def _select_displaced(draft: Draft) -> list[Pod]:
     if not waiting:
         return []
     staying = draft.view.snapshot.nodes.keys() - draft.view.ending_nodes
-    texts = {pod.avoids for pod in waiting}
-    too_narrow = {text for text in texts if not staying.isdisjoint(list_avoided(text))}
+    kept_off = draft.view.kept_off.items()
+    too_narrow = {text for text, nodes in kept_off if not staying.isdisjoint(nodes)}
     going = [pod for pod in waiting if pod.avoids in too_narrow]
     if len(going) < len(waiting):
         draft.wake_at(draft.now + LOOK)

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from et_contract.pods import Role
-from et_operator.model.avoiding import list_avoided
 from et_operator.model.pods import Pod
 from et_operator.model.texts import cut, name_some, show_time
 from et_operator.planning.drafts import Draft
@@ -67,7 +66,7 @@ def diagnose(draft: Draft, pod: Pod) -> Trouble | None:
 def _describe_avoided(draft: Draft, pod: Pod) -> str:
     """Where it may not go by our own doing, which a scheduler calls its affinity."""
     is_bound = pod.role is Role.WORKER or draft.view.must_launcher_keep_off
-    nodes = list_avoided(pod.avoids) if is_bound else []
+    nodes = draft.view.kept_off.get(pod.avoids) if is_bound else None
     return f"; it keeps off {name_some(nodes)}, for that is said to end" if nodes else ""
 
 

@@ -14,7 +14,7 @@ from et_contract.admissions import MAX_NODES
 from et_contract.documents import Member, MemberState, Report
 from et_contract.pods import MAX_EPOCH, Role, build_launcher_name, is_called
 from et_kube.notices import is_long_over
-from et_operator.model.avoiding import list_avoided, pack_avoided
+from et_operator.model.avoiding import list_all_avoided, list_avoided, pack_avoided
 from et_operator.model.conditions import is_true
 from et_operator.model.packing import digest
 from et_operator.model.pods import Pod
@@ -72,6 +72,11 @@ class View(Presence):
 
         ranked = sorted(self.ending_nodes, key=rank)
         return tuple(list_avoided(pack_avoided(ranked[:MAX_NODES])))
+
+    @cached_property
+    def kept_off(self) -> dict[str, list[str]]:
+        """The nodes that pods without one keep off, by the text that is on them, of the first."""
+        return list_all_avoided(pod.avoids for pod in self.snapshot.pods if pod.node is None)
 
     def call_hosts(self, nodes: Iterable[str]) -> list[str]:
         """The hostnames of these nodes. One that has none cannot be named to a pod."""

@@ -21,7 +21,7 @@ from et_kube.resources import (
 )
 from et_operator.codec.children import decode_host_config, decode_job_report
 from et_operator.codec.templates import find_account_name
-from et_operator.model.avoiding import list_avoided
+from et_operator.model.avoiding import list_all_avoided
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.keys import JobKey
 from et_operator.model.names import build_access_name, build_network_name
@@ -158,7 +158,6 @@ def select_nodes(store: Store, job: TrainingJob, pods: tuple[Pod, ...]) -> dict[
     """
     names = {pod.node for pod in pods if pod.node}
     unplaced = (p for p in pods if p.node is None and is_called(p.name, job.key.name, Role.WORKER))
-    names |= {name for text in {pod.avoids for pod in unplaced} for name in list_avoided(text)}
+    names = names.union(*list_all_avoided(pod.avoids for pod in unplaced).values())
     names |= {record.node for record in job.status.notices if record.node}
-    found = {name: store.nodes.find(("", name)) for name in names}
-    return {name: node for name, node in found.items() if node is not None}
+    return {name: node for name in names if (node := store.nodes.find(("", name))) is not None}

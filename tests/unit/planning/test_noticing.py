@@ -16,7 +16,7 @@ from et_kube.notices import Notice, NoticeKind
 from et_kube.resources import PODS, Json
 from et_operator.model.actions import Create
 from et_operator.model.admissions import Admission
-from et_operator.model.avoiding import list_avoided
+from et_operator.model.avoiding import MOST_TEXTS, list_avoided
 from et_operator.model.notices import MAX_REMEMBERED
 from et_operator.model.plans import Plan
 from et_operator.model.pods import Node
@@ -27,6 +27,7 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.manifests.placement import dislike
 from et_operator.planning.noticing import MOST
 from et_operator.planning.planner import plan
+from et_operator.planning.troubles import list_troubles
 from tests.counting import count_steps
 from tests.planning_makers import CORDON, ModelWorld, make_job
 
@@ -647,6 +648,22 @@ def test_what_workers_keep_off_is_compared_once_however_many_they_are() -> None:
 
     few, many = measure(10), measure(40)
     assert many < 2 * few
+
+
+@pytest.mark.long
+def test_what_they_keep_off_is_read_of_so_many_where_it_differs_for_each() -> None:
+    def measure(workers: int) -> int:
+        world = start(workers)
+        for name in [name for name, pod in world.pods.items() if pod.role is Role.WORKER]:
+            avoids = ",".join(f"{name}-{other}" for other in range(MAX_NODES))
+            world.put(
+                name, node=None, phase="Pending", avoids=avoids, unschedulable_message="too small"
+            )
+        world.wait(60)
+        draft = Draft(world.snapshot(), world.now)
+        return count_steps(lambda: (dismiss_displaced(draft), list_troubles(draft)))
+
+    assert measure(2 * MOST_TEXTS) < 1.5 * measure(MOST_TEXTS)
 
 
 @pytest.mark.parametrize("is_restart", [False, True])

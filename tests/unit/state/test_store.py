@@ -2,6 +2,7 @@ import json
 import pickle
 import tracemalloc
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from et_kube.resources import (
 )
 from et_operator.codec.encoding import encode_rules
 from et_operator.codec.runtimes import hash_files
+from et_operator.model.avoiding import MOST_TEXTS
 from et_operator.model.keys import JobKey
 from et_operator.model.names import (
     ANNOTATION_AVOIDS,
@@ -135,6 +137,34 @@ def test_the_nodes_that_the_jobs_own_unplaced_pods_keep_off_are_seen_and_no_othe
     snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
     assert snapshot is not None
     assert set(snapshot.nodes) == {"n1", "n4"}
+
+
+@pytest.mark.long
+def test_a_pass_looks_for_no_more_nodes_however_many_pods_each_keep_off_others(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    pods = iter(range(2 * MOST_TEXTS))
+
+    def look() -> tuple[int, int]:
+        """Steps and bytes of a snapshot after so many more have come."""
+        for number in islice(pods, MOST_TEXTS):
+            name = f"train-worker-{number}"
+            pod = make_pod(name, name, 11, owner="job-1", node="")
+            avoids = ",".join(f"n{number}-{other:030}" for other in range(200))
+            pod["metadata"]["annotations"] = {ANNOTATION_AVOIDS: avoids}
+            ingest.upsert(PODS, pod)
+        steps = count_steps(lambda: build_snapshot(store, KEY, SHIPPED, NOW))
+        tracemalloc.start()
+        try:
+            build_snapshot(store, KEY, SHIPPED, NOW)
+            return steps, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    (steps, memory), (more_steps, more_memory) = look(), look()
+    assert more_steps < 1.1 * steps
+    assert more_memory < 1.1 * memory
 
 
 def make_said(name: str, version: int = 12, **spec: Any) -> dict[str, Any]:
