@@ -75,3 +75,8 @@ def is_called(name: str, job: str, role: str) -> bool:
         epoch = read_launcher_epoch(name)
         return epoch is not None and name == build_launcher_name(job, epoch)
     return False
+
+
+def read_role(name: str, job: str) -> Role | None:
+    """What a pod of this job that is called so is for; None for what is no name of one."""
+    return next((role for role in Role if is_called(name, job, role)), None)

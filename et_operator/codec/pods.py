@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from et_contract import paths
 from et_contract.documents import read_ip
-from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_worker_index
+from et_contract.pods import LABEL_ROLE, Role, read_launcher_epoch, read_role, read_worker_index
 from et_contract.texts import clean
 from et_kube.notices import read_annotation
 from et_kube.resources import Json
@@ -22,6 +22,7 @@ from et_kube.times import parse_time
 from et_operator.codec.children import find_owner
 from et_operator.model import names
 from et_operator.model.avoiding import keep_avoided
+from et_operator.model.keys import Owner
 from et_operator.model.pods import Pod, Termination
 
 MAX_WORDS = 1024
@@ -42,9 +43,9 @@ def decode_pod(obj: Json) -> Pod | None:
     """The pod; None for one that no job of ours could have made."""
     metadata: Json = obj.get("metadata") or {}
     labels: Json = metadata.get("labels") or {}
-    try:
-        role = Role(str(labels.get(LABEL_ROLE)))
-    except ValueError:
+    owner = find_owner(metadata)
+    role = _find_role(owner, metadata, labels)
+    if role is None:
         return None
     spec: Json = obj.get("spec") or {}
     annotations: Json = metadata.get("annotations") or {}
@@ -59,7 +60,7 @@ def decode_pod(obj: Json) -> Pod | None:
         epoch=_find_epoch(role, metadata, labels),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
         phase="Pending",
-        owner=find_owner(metadata),
+        owner=owner,
         container=_choose_container(annotations, spec),
         node=spec.get("nodeName") or None,
         account=str(spec.get("serviceAccountName") or ""),
@@ -89,6 +90,13 @@ def decode_pod(obj: Json) -> Pod | None:
 def has_pre_stop(container: Json) -> bool:
     """Whether it has a hook that a kubelet runs before anything in it is told to end."""
     return bool((container.get("lifecycle") or {}).get("preStop"))
+
+
+def _find_role(owner: Owner | None, metadata: Json, labels: Json) -> Role | None:
+    """What a job's own is called as, which nobody can change; of any other what its label says."""
+    called = read_role(str(metadata.get("name")), owner.name) if owner else None
+    said = labels.get(LABEL_ROLE)
+    return called or (Role(said) if said in set(Role) else None)
 
 
 def _find_epoch(role: Role, metadata: Json, labels: Json) -> int | None:

@@ -87,10 +87,13 @@ class Ingest:
         return self._find_keys(changed) | self._find_all_keys(namespace)
 
     def upsert(self, resource: Resource, obj: Json) -> set[JobKey]:
-        """Take an object as it is now; what is older than the known is ignored."""
+        """Take an object as it is now; what is older than the known is ignored.
+
+        One that was for us and no longer is goes, as it does with the next list.
+        """
         entry = self.read(resource, obj)
         if entry is None:
-            return set()
+            return self._lose_sight(resource, obj)
         before, is_new = self._store.tables[resource].put(entry)
         if not is_new:
             return set()
@@ -101,6 +104,14 @@ class Ingest:
         meta = obj["metadata"]
         ref = Ref(resource, meta.get("namespace", ""), meta["name"])
         return self._remove(ref, meta["uid"], int(meta["resourceVersion"]))
+
+    def _lose_sight(self, resource: Resource, obj: Json) -> set[JobKey]:
+        """Remove what is not for us as it is now; of who never was nothing is remembered."""
+        place, uid = identify(obj)
+        known = self._store.tables[resource].find_entry(place, uid)
+        if known is None or int(obj["metadata"]["resourceVersion"]) <= known.version:
+            return set()
+        return self.delete(resource, obj)
 
     def forget(self, ref: Ref, uid: str, at: float) -> set[JobKey]:
         """The object with this uid was found missing by then (clock.monotonic)."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from sys import intern
 
-from et_contract.pods import ENDED, LABEL_GROUP, LABEL_JOB, LABEL_ROLE, Role, is_called
+from et_contract.pods import ENDED, LABEL_GROUP, LABEL_JOB, Role, read_role
 from et_kube.resources import GROUP, TRAINING_JOBS, Json
 from et_scheduler.codec.priorities import read_preempts
 from et_scheduler.codec.reading import (
@@ -117,9 +117,9 @@ def _find_owner(metadata: Json) -> tuple[str, bool]:
         if (group, one.get("kind")) != (TRAINING_JOBS.group, TRAINING_JOBS.kind):
             continue
         job, uid = str(one.get("name")), str(one.get("uid"))[:_MAX_UID]
-        role = str(labels.get(LABEL_ROLE))
-        if labels.get(LABEL_JOB) == job and is_called(name, job, role):
-            return uid, role == Role.LAUNCHER
+        role = read_role(name, job)
+        if labels.get(LABEL_JOB) == job and role is not None:
+            return uid, role is Role.LAUNCHER
     return "", False
 
 

@@ -15,7 +15,7 @@ import pytest
 from et_contract.documents import Report as BrokerReport
 from et_contract.documents import encode_report
 from et_contract.names import build_report_key
-from et_contract.pods import Role
+from et_contract.pods import LABEL_ROLE, Role
 from et_kube.api import Listing
 from et_kube.errors import (
     ApiError,
@@ -33,6 +33,7 @@ from et_kube.resources import (
     PODS,
     ROLE_BINDINGS,
     ROLES,
+    SCALE_INS,
     SCALE_OUTS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -67,7 +68,7 @@ from et_operator.state.views import build_snapshot
 from et_process.workqueue import WorkQueue
 from fakes.clients import Call, FakeApi, Fault, Moment
 from fakes.clock import WrongClock
-from tests.makers import make_job, make_scale_out
+from tests.makers import make_job, make_scale_in, make_scale_out
 from tests.unit.rigs import StoreRig
 
 KEY = JobKey("team", "train")
@@ -904,6 +905,31 @@ async def test_a_pod_that_must_not_be_deleted_is_told_and_stops_nothing_else() -
     await rig.pass_over(2)
     assert rig.cluster.find(launcher) is None
     assert rig.condition("WritesRefused")["status"] == "False"
+
+
+@pytest.mark.parametrize("role", [None, "chief"])
+@pytest.mark.parametrize("name", ["train-worker-1", "train-mine"])
+async def test_a_worker_that_loses_its_role_keeps_no_scaling_from_its_end(
+    name: str, role: str | None
+) -> None:
+    """Neither one of ours, nor one that somebody has made for the job, under another name."""
+    rig = await begin_to_run()
+    true = rig.cluster.get(Ref(PODS, "team", "train-worker-1"))
+    ref = Ref(PODS, "team", name)
+    if name != "train-worker-1":
+        rig.cluster.remove(Ref(PODS, "team", "train-worker-1"))
+        copy_of = {key: true["metadata"][key] for key in ("labels", "ownerReferences")}
+        rig.create(PODS, {"metadata": {"name": name, **copy_of}, "spec": true["spec"]})
+    rig.create(SCALE_INS, make_scale_in("less", podNames=[name]))
+    rig.look()
+    await rig.pass_over()
+    rig.cluster.patch(ref, {"metadata": {"labels": {LABEL_ROLE: role}}})
+    apart = {kind: selector for kind, selector in WATCHED.items() if kind != PODS}
+    for _ in range(12):
+        await rig.pass_over()
+        rig.look(apart)
+    assert rig.cluster.get(Ref(SCALE_INS, "team", "less"))["status"]["phase"] == "ScaleSucceeded"
+    assert (rig.cluster.find(ref) is None) == (name == "train-worker-1")
 
 
 @pytest.mark.long

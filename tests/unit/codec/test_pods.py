@@ -43,6 +43,27 @@ def test_a_pod_without_a_role_is_none_of_ours(labels: dict[str, str] | None):
     assert decode_pod(make_pod(labels=labels)) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("train-worker-3", Role.WORKER),
+        ("train-launcher", Role.LAUNCHER),
+        ("train-launcher-r2", Role.LAUNCHER),
+        ("else-worker-3", None),
+    ],
+)
+@pytest.mark.parametrize("label", [None, "chief", "launcher", "worker"])
+def test_the_role_of_a_jobs_own_is_that_of_its_name_whatever_a_label_says(
+    name: str, role: Role | None, label: str | None
+):
+    owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
+    owners = [{**owner, "name": "train", "uid": "o2", "controller": True}]
+    labels = build_labels("train") | ({"training-job-role": label} if label else {})
+    pod = decode_pod(make_pod(name=name, labels=labels, ownerReferences=owners))
+    said = Role(label) if label in set(Role) else None
+    assert (pod and pod.role) == (role or said)
+
+
 def test_a_new_pod():
     owner = {"apiVersion": "kai.alibabacloud.com/v1alpha1", "kind": "TrainingJob"}
     owners = [{"uid": "o1"}, {**owner, "name": "train", "uid": "o2", "controller": True}]
@@ -379,7 +400,10 @@ def test_what_a_pod_keeps_off_is_kept_within_bounds_of_unplaced_workers_and_laun
     ) -> str:
         annotations = {"kai.alibabacloud.com/avoids": text}
         labels = build_labels("train", role)
-        body = make_pod(annotations=annotations, ownerReferences=owners, labels=labels)
+        name = "train-launcher" if role is Role.LAUNCHER else "train-worker-3"
+        body = make_pod(
+            name=name, annotations=annotations, ownerReferences=owners, labels=labels
+        )
         body["spec"]["nodeName"] = node
         pod = decode_pod(body)
         assert pod is not None

@@ -329,8 +329,9 @@ def mark(pod: Document, **labels: str | None) -> Document:
         (make_service("job-worker-3"), "", False),
         (mark(own(make_service("job-worker-3")), group_name=None), "", False),
         (mark(own(make_service("job-worker-3")), training_job_name="other"), "", False),
-        (mark(own(make_service("job-worker-3")), training_job_role="launcher"), "", False),
-        (mark(own(make_service("job-launcher")), training_job_role="worker"), "", False),
+        (mark(own(make_service("job-worker-3")), training_job_role=None), "u", False),
+        (mark(own(make_service("job-worker-3")), training_job_role="launcher"), "u", False),
+        (mark(own(make_service("job-launcher")), training_job_role="worker"), "u", True),
     ],
 )
 def test_a_pod_is_of_the_job_that_made_it(pod: Document, owner: str, is_launcher: bool) -> None:

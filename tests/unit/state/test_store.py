@@ -108,6 +108,36 @@ def test_an_event_names_the_job_to_look_at(ingest: Ingest) -> None:
     assert ingest.upsert(SCALE_OUTS, make_scaling("grow", 12)) == set()
 
 
+@pytest.mark.parametrize("role", [None, "chief"])
+def test_what_is_for_us_no_more_goes_with_its_event_as_with_a_list(
+    store: Store, ingest: Ingest, role: str | None
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+
+    def see(version: int, role: str | None, name: str = "w0") -> set[JobKey]:
+        pod = make_pod(name, name, version, owner="job-1")
+        pod["metadata"]["labels"]["training-job-role"] = role
+        return ingest.upsert(PODS, pod)
+
+    def is_there() -> bool:
+        return store.find(Ref(PODS, "team", "w0")) is not None
+
+    assert see(11, role) == set(), "it never was"
+    assert see(11, "worker") == {KEY}
+    assert see(10, role) == set()
+    assert see(11, role) == set()
+    assert is_there()
+    assert see(12, role) == {KEY}
+    assert not is_there()
+    assert see(11, "worker") == set()
+    assert not is_there()
+    assert see(13, "worker") == {KEY}
+    assert is_there()
+    see(14, "worker", "train-worker-0")
+    see(15, role, "train-worker-0")
+    assert store.find(Ref(PODS, "team", "train-worker-0")) is not None, "it is called as a worker"
+
+
 def test_a_pod_of_a_job_that_is_gone_names_nobody(ingest: Ingest) -> None:
     assert ingest.upsert(PODS, make_pod("w0", "p1", 11, owner="job-0")) == set()
 
