@@ -23,7 +23,7 @@ from et_operator.codec.children import find_owner
 from et_operator.model import names
 from et_operator.model.avoiding import keep_avoided
 from et_operator.model.keys import Owner
-from et_operator.model.pods import Pod, Termination
+from et_operator.model.pods import MAX_RETRIES, Pod, Termination
 
 MAX_WORDS = 1024
 MAX_TERMINATION = 4096
@@ -67,7 +67,7 @@ def decode_pod(obj: Json) -> Pod | None:
         keys_secret=_find_keys(spec),
         deletion_requested=_find_deletion(metadata),
         deletion_grace_seconds=_find_grace(metadata),
-        retries=max(_parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0, 0),
+        retries=_count_retries(annotations),
         deletion_cost=_parse_integer(annotations.get(names.ANNOTATION_DELETION_COST)) or 0,
         is_elastic=_FLAGS.get(str(annotations.get(names.ANNOTATION_ELASTIC))),
         template=clean(annotations.get(names.ANNOTATION_TEMPLATE), MAX_REASON),
@@ -97,6 +97,12 @@ def _find_role(owner: Owner | None, metadata: Json, labels: Json) -> Role | None
     called = read_role(str(metadata.get("name")), owner.name) if owner else None
     said = labels.get(LABEL_ROLE)
     return called or (Role(said) if said in set(Role) else None)
+
+
+def _count_retries(annotations: Json) -> int:
+    """A status has what comes of it (planning/replacing), and its numbers have 32 bits."""
+    found = _parse_integer(annotations.get(names.ANNOTATION_RETRIES)) or 0
+    return min(max(found, 0), MAX_RETRIES)
 
 
 def _find_epoch(role: Role, metadata: Json, labels: Json) -> int | None:

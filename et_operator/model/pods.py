@@ -13,6 +13,9 @@ from et_contract.pods import ENDED, Role
 from et_kube.notices import Notice
 from et_operator.model.keys import Owner
 
+MAX_RETRIES = 1000
+"""Workers in a row of one place, as far as anybody counts them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Termination:

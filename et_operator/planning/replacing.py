@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from et_operator.model.pods import Pod
+from et_operator.model.pods import MAX_RETRIES, Pod
 from et_operator.model.statuses import WorkerRecord, WorkerState
 from et_operator.planning.drafts import LONGEST_WAIT, Draft
 from et_operator.planning.ends import is_disrupted, is_refused_by_node
@@ -39,7 +39,7 @@ class Cause(Enum):
     REFUSED = HOPELESS
     RANK = 7
     TOLD = 8
-    ITSELF = 1_000
+    ITSELF = MAX_RETRIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,18 @@ from et_contract.documents import encode_config, encode_report
 from et_contract.names import CONFIG_KEY, build_report_key
 from et_contract.pods import LABEL_ROLE, Role
 from et_kube.notices import LEAVING_AT, LEAVING_REASON
-from et_operator.model.names import LABEL_EPOCH, LABEL_INDEX, LABEL_RUNTIME, build_job_labels
+from et_operator.model.names import (
+    ANNOTATION_RETRIES,
+    LABEL_EPOCH,
+    LABEL_INDEX,
+    LABEL_RUNTIME,
+    build_job_labels,
+)
 from tests import fuzzing
 from tests.makers import Document, make_config_map, make_pod
 from tests.specs.odds import draw
 
-_NUMBERS = ("-1", "0", "1", "7", "3000000", "99999999999999999999", "a", "")
+_NUMBERS = ("-1", "0", "1", "7", "3000000", "2147483647", "9" * 20, "a", "")
 _GRACES = (0, 1, 30, 10**9, 2**31 - 1, 10**11, 2**63 - 1)
 _ENDS = ("1734-03-01T00:00:00Z", "1969-12-31T23:59:59Z", "2318-01-01T00:00:00Z")
 """Of a grace that is as long as the server can count."""
@@ -29,6 +35,8 @@ _FOUR = (
     f"{0:090}4e-4294967296",
 )
 """Four CPUs: what the server does not have to write anew it keeps as its author wrote it."""
+_MANY = 3000
+"""Labels that a node must have, and terms beside them: a pod of a few hundred kilobytes."""
 
 
 class Stranger:
@@ -56,10 +64,14 @@ class Stranger:
         pod["metadata"]["annotations"] = {
             "kai.alibabacloud.com/container": draw(self.dice, "text"),
             "controller.kubernetes.io/pod-deletion-cost": self.dice.choice(_NUMBERS),
+            ANNOTATION_RETRIES: self.dice.choice(_NUMBERS),
             LEAVING_AT: draw(self.dice, self.dice.choice(("text", "time"))),
             LEAVING_REASON: draw(self.dice, "text"),
         }
         pod["spec"]["terminationGracePeriodSeconds"] = self.dice.choice(_GRACES)
+        if self.dice.random() < 0.05:
+            pod["spec"]["nodeSelector"] = {f"l{number}": "v" for number in range(_MANY)}
+            pod["spec"]["affinity"] = _require([{}] * _MANY)
         return pod
 
     def build_pod_status(self) -> Document:
@@ -93,7 +105,6 @@ class Stranger:
             pod["metadata"]["deletionGracePeriodSeconds"] = self.dice.choice(_GRACES)
         values = [draw(self.dice, "text") for _ in range(2)]
         term = {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": values}]}
-        required = {"nodeSelectorTerms": [term]}
         told = {
             "type": "PodScheduled",
             "status": "False",
@@ -102,9 +113,7 @@ class Stranger:
         pod["spec"] |= {
             "nodeName": self.dice.choice(("", "node", "node", "n" * 300)),
             "priority": draw(self.dice, "integer"),
-            "affinity": {
-                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
-            },
+            "affinity": pod["spec"].get("affinity", _require([term])),
         }
         pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": self.dice.choice(_FOUR)}}
         status["conditions"] += [told] * self.dice.choice((0, 1, 300))
@@ -168,3 +177,9 @@ class Stranger:
             "finishedAt": draw(self.dice, "time"),
             "startedAt": draw(self.dice, "time"),
         }
+
+
+def _require(terms: list[Document]) -> Document:
+    """An affinity to nodes that match one of these terms; an empty one matches none."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}

@@ -11,7 +11,7 @@ from et_contract.documents import HostConfig, Member, MemberState, decode_config
 from et_contract.pods import Role
 from et_operator.codec.pods import decode_pod
 from et_operator.model.names import build_labels
-from et_operator.model.pods import Pod, Termination
+from et_operator.model.pods import MAX_RETRIES, Pod, Termination
 from tests.counting import count_steps
 
 
@@ -401,9 +401,7 @@ def test_what_a_pod_keeps_off_is_kept_within_bounds_of_unplaced_workers_and_laun
         annotations = {"kai.alibabacloud.com/avoids": text}
         labels = build_labels("train", role)
         name = "train-launcher" if role is Role.LAUNCHER else "train-worker-3"
-        body = make_pod(
-            name=name, annotations=annotations, ownerReferences=owners, labels=labels
-        )
+        body = make_pod(name=name, annotations=annotations, ownerReferences=owners, labels=labels)
         body["spec"]["nodeName"] = node
         pod = decode_pod(body)
         assert pod is not None
@@ -416,3 +414,11 @@ def test_what_a_pod_keeps_off_is_kept_within_bounds_of_unplaced_workers_and_laun
     assert read("n1,n2", None, []) == ""
     assert read(",".join(map(chr, range(0x10000, 0x10000 + 9))), None, owners) == ""
     assert read("a," * 60_000, None, owners) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [("3", 3), ("-1", 0), ("x", 0), ("2146435073", MAX_RETRIES), ("9999999999", MAX_RETRIES)],
+)
+def test_no_more_tries_are_counted_than_anybody_makes(said: str, counted: int) -> None:
+    assert decode(annotations={"kai.alibabacloud.com/retries": said}).retries == counted

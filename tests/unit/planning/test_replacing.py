@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from et_operator.model.pods import Node, Termination
+from et_contract.pods import Role
+from et_operator.codec.pods import decode_pod
+from et_operator.model.names import ANNOTATION_RETRIES, build_labels
+from et_operator.model.pods import MAX_RETRIES, Node, Termination
 from tests.planning_makers import ModelWorld, make_job
 
 LONG = 100
@@ -87,6 +90,18 @@ def test_a_wait_is_the_least_time_between_two_of_a_place() -> None:
     world.end(world.workers[-1], 1)
     world.settle()
     assert find_wait(world) == 2  # 8 s after the one before was created
+
+
+def test_a_number_that_anybody_wrote_on_a_worker_leaves_a_status_that_can_be_read() -> None:
+    world = start()  # which reads again each status that it is to store
+    metadata = {"labels": build_labels("job", Role.WORKER)}
+    pod = decode_pod({"metadata": metadata | {"annotations": {ANNOTATION_RETRIES: "2146435073"}}})
+    assert pod is not None
+    world.put("job-worker-1", created=world.now, retries=pod.retries)
+    world.end("job-worker-1", 1)
+    world.settle()
+    [record] = [record for record in world.status.workers if not record.uid]
+    assert record.retries == MAX_RETRIES
 
 
 @pytest.mark.long
