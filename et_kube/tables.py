@@ -123,9 +123,10 @@ class Table(Generic[T]):
         """What `make`, one and the same function, makes of what `select` finds.
 
         It is made once, and anew when one of them has come, changed or gone: who asks often about
-        many that change seldom pays nothing for them.
+        many that change seldom pays nothing for them. Of none nothing is kept.
         """
-        made = self._derived.setdefault((index, key), {})
+        group = (index, key)
+        made = self._derived.setdefault(group, {}) if group in self._groups else {}
         if make not in made:
             made[make] = make(self.select(key, index))
         found: D = made[make]

@@ -69,9 +69,7 @@ def build_snapshot(
         network_policy=get_child(
             find_piece(store, job, NETWORK_POLICIES, build_network_name(key.name))
         ),
-        runtimes=frozenset(
-            piece.child.name for piece in store.config_maps.select(("runtime", key.namespace))
-        ),
+        runtimes=store.config_maps.derive(("runtime", key.namespace), _name_pieces),
         nodes=nodes,
         firm_nodes=firm,
         soft_nodes=soft,
@@ -140,6 +138,10 @@ def select_hostnames(store: Store, nodes: Iterable[Node]) -> Mapping[str, str]:
 
 def _name_all(nodes: Iterable[Node]) -> frozenset[str]:
     return frozenset(node.name for node in nodes)
+
+
+def _name_pieces(pieces: Iterable[Piece]) -> frozenset[str]:
+    return frozenset(piece.child.name for piece in pieces)
 
 
 def _end_all(nodes: Iterable[Node]) -> dict[str, datetime]:

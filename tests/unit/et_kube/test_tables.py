@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,3 +189,14 @@ def test_what_is_made_of_many_is_made_anew_once_one_of_them_has_changed() -> Non
     assert ask() == "a2!"
     table.clear(None)
     assert ask() == ""
+
+
+def test_what_is_made_of_objects_that_are_not_there_is_not_kept() -> None:
+    table = make_table()
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            assert table.derive(f"namespace-{number}", len) == 0
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+    finally:
+        tracemalloc.stop()

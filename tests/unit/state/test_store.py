@@ -230,10 +230,37 @@ def test_a_pass_costs_the_same_however_many_nodes_are_said_to_end(
         build_snapshot(store, KEY, SHIPPED, NOW)  # the first one after a node has changed
         return count_steps(lambda: build_snapshot(store, KEY, SHIPPED, NOW))
 
+    ingest.upsert(NODES, make_said("n"))
     steps = look()
     for number in range(100):
         ingest.upsert(NODES, make_said(f"n{number}"))
     assert look() == steps
+
+
+def test_a_pass_costs_the_same_however_many_runtimes_its_namespace_has(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+
+    def add(content: str) -> str:
+        files = {"boot.py": content}
+        shipped = RuntimeFiles(Runtime(hash_files(files), "image"), files)
+        body = build_runtime("team", shipped)
+        name = str(body["metadata"]["name"])
+        ingest.upsert(CONFIG_MAPS, body | {"metadata": body["metadata"] | make_meta(name, name, 1)})
+        return name
+
+    def look() -> tuple[set[str], int]:
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)  # the first one after one has come
+        assert snapshot is not None
+        steps = count_steps(lambda: build_snapshot(store, KEY, SHIPPED, NOW))
+        return set(snapshot.runtimes), steps
+
+    first = add("")
+    found, steps = look()
+    assert found == {first}
+    more = {add(str(number)) for number in range(300)}
+    assert look() == ({first, *more}, steps)
 
 
 def test_what_is_said_of_nodes_is_seen_as_it_is_by_then(store: Store, ingest: Ingest) -> None:
