@@ -69,6 +69,18 @@ def test_whom_queues_are_for_is_found_anew_where_a_namespace_has_changed() -> No
     assert find() == dict.fromkeys(("a", "b"), frozenset()) | {"all": None}
 
 
+def test_a_namespace_is_read_however_many_labels_it_has() -> None:
+    """What its queue's administrator has taken away is gone, whatever else its author adds."""
+    many = {f"k{number}": "v" for number in range(600)}
+    book, fresh = Book(), Book()
+    for one, labels in ((book, {"for": "a"}), (book, many), (fresh, many | {"for": "a"})):
+        one.tell(TRAINING_QUEUES, make_queue_for("a"))
+        one.tell(NAMESPACES, {"metadata": {"name": "n", "labels": labels}})
+    found = [one.surveyor.survey().queues[0].namespaces for one in (book, fresh)]
+    assert found == [frozenset(), {"n"}]
+    assert not book.unread
+
+
 class Book:
     """A store that is told things one by one."""
 
