@@ -13,42 +13,51 @@ from et_kube.notices import ROWS, Row, find_notice
 from et_kube.quantities import read_amounts
 from et_kube.resources import Json
 from et_kube.shaping import FIELD, HOSTNAME
-from et_scheduler.codec.reading import MAX_NAME, read_object, read_text
+from et_scheduler.codec.reading import MAX_NAME, find_moment, read_object, read_text
 from et_scheduler.model.cluster import Node
 from et_scheduler.model.shapes import Effect, Taint
 
 _MAX_TAINTS = 512
+_UNREADY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints that say what the condition Ready says: they come after it, and stay a moment longer."""
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 def decode_node(obj: Json, rows: Sequence[Row] = ROWS) -> Node:
     """The node with nothing on it. One that says nothing is not ready, and has no room.
 
-    Nor has one that is said for sure to end, or with more taints than are looked at.
+    Nor has one that is said for sure to end, or with more taints than are looked at. That it is not
+    ready, and since when, is told as that alone, whatever taints say so too.
     """
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
     name = read_text(metadata, "name")
     labels = read_object(metadata, "labels")
     taints = spec.get("taints") or ()
+    kept = tuple(_list_taints(taints[:_MAX_TAINTS]))
     known = {intern(str(key)): intern(str(value)[:MAX_NAME]) for key, value in labels.items()}
     known[f"{FIELD}metadata.name"] = name
     notice = find_notice(obj, rows) if len(taints) <= _MAX_TAINTS else None
     is_going = bool(metadata.get("deletionTimestamp")) or spec.get("unschedulable") is True
     is_going |= notice is not None and notice.is_firm
+    ready = _find_ready(status)
+    is_ready = ready.get("status") == "True" and all(one.key not in _UNREADY for one in kept)
+    since = None if is_ready else find_moment(ready, "lastTransitionTime")
+    has_room = (is_ready or since is not None) and not is_going and len(taints) <= _MAX_TAINTS
     return Node(
         name,
         {intern(key): n for key, n in read_amounts(status.get("allocatable")).items()},
         labels=known,
-        taints=tuple(_list_taints(taints[:_MAX_TAINTS])),
+        taints=tuple(one for one in kept if one.key not in _UNREADY),
         hostname=known.get(HOSTNAME, ""),
-        has_room=_is_ready(status) and not is_going and len(taints) <= _MAX_TAINTS,
+        has_room=has_room,
+        unready_since=since if has_room else None,
     )
 
 
-def _is_ready(status: Json) -> bool:
+def _find_ready(status: Json) -> Json:
     conditions = status.get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return next((one for one in conditions if one.get("type") == "Ready"), {})
 
 
 def _list_taints(taints: Iterable[Json]) -> Iterator[Taint]:

@@ -28,10 +28,10 @@ class Node:
     `taken` is what all pods bound to it request, without those of the jobs that are given to
     `decide`; `leaving` are the parts of it whose pods are being terminated: taken still, and free
     later, unless they should have gone long ago; `ports` are those that the same pods have.
-    `has_room` is False for a node that is cordoned, not ready, or said to go. What it has is
-    another resource for queues than the same in another `pool`. Pods are bound to it by
-    `hostname`, the value of its label kubernetes.io/hostname: "" where it has none, and None where
-    that is its name.
+    `has_room` is False for a node that is cordoned, or said to go, or does not say since when it is
+    not ready (`unready_since`; None: it is). What it has is another resource for queues than the
+    same in another `pool`. Pods are bound to it by `hostname`, the value of its label
+    kubernetes.io/hostname: "" where it has none, and None where that is its name.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     ports: frozenset[str] = frozenset()
     has_room: bool = True
+    unready_since: int | None = None
     pool: str = ""
     hostname: str | None = None
 

@@ -27,6 +27,7 @@ class Rules:
     `short_most`: a job below its least size is evicted then. `coming_most`: after it, room that
     comes is not relied on, who was evicted waits for nobody, and who could not be written holds no
     nodes; a worker has ten minutes to leave, unless its job says otherwise.
+    `unready_most`: so long what a node has that is not ready is room that comes.
     `level_quiet`: so long after a start nobody shrinks for the level of all.
     `worth`: no growth by less of what the job has; `level_worth`: nobody shrinks for the level of
     all by less. `looks`: so many workers are looked at in a pass in search of room for pods of
@@ -52,6 +53,7 @@ class Rules:
     grown_together: int = 10 * SECOND
     short_most: int = 10 * MINUTE
     coming_most: int = 12 * MINUTE
+    unready_most: int = MINUTE
     level_quiet: int = 0
     worth: int = 10
     level_worth: int = 20

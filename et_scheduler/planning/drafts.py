@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from et_scheduler.model.cluster import Cluster, PendingPod
+from et_scheduler.model.cluster import Cluster, Node, PendingPod
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Job, Pod
 from et_scheduler.model.queues import Queue
@@ -72,7 +72,8 @@ class Draft:
         if cluster.headroom is not None:
             shapes.add(cluster.headroom.shape)
         limited = {name for queue in self.queues.values() for name in queue.limits}
-        self.room = Room(cluster.nodes, shapes, limited, overdue_since)
+        nodes = map(self._look_at, cluster.nodes)
+        self.room = Room(nodes, shapes, limited, overdue_since)
         for at in {one.since for node in cluster.nodes for one in node.leaving}:
             self.has_passed(at, rules.coming_most)
         self.pools = Pools(self.room, self._list_many)
@@ -221,6 +222,17 @@ class Draft:
         known = choose_first(pairs, self.rules.kinds)
         known.update(shape for one in self.list_admitted() for shape in _list_shapes(one))
         return {shape for one in waiting for shape in _list_shapes(one)} - known
+
+    def _look_at(self, node: Node) -> Node:
+        """The node; without room where it is not ready for longer than a kubelet takes to start.
+
+        Since when, a kubelet may have said, by a clock of its own: one that is ahead by more than
+        that is not believed.
+        """
+        since, wait = node.unready_since, self.rules.unready_most
+        if since is None or (since <= self.now + wait and not self.has_passed(since, wait)):
+            return node
+        return replace(node, has_room=False)
 
     def _is_being_tried(self, job: Job) -> bool:
         """Whether the operator is about to say that the server would refuse its pods, or not.

@@ -41,14 +41,24 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
 
 
 def tell_room_comes(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, str]:
-    """What a gang is told that waits for room, all of which is being given back: by whom."""
+    """What a gang is told that waits for room, all of which comes: from whom."""
     fit = count_seats(draft.room, gang, draft.holds.get_allowed(standing))
     givers = [one for one in draft.givers.get(standing.job.uid, ()) if one.admission.gave_for]
     names = [draft.name_for_others(one) for one in givers]
     pods = sum(len(one.admission.leaving) for one in givers)
-    who = f"{_name_some(names)} give back {pods} workers" if givers else "pods are ending"
+    if givers:
+        who = f"{_name_some(names)} give back {pods} workers"
+    else:
+        who = _tell_coming(draft, standing)
     text = f"needs {describe_gang(gang)}, {_describe_fit(fit, gang)}; {who}"
     return Reason.ROOM_COMES, text
+
+
+def _tell_coming(draft: Draft, standing: Standing) -> str:
+    """What comes that no job gives back."""
+    places = standing.held[1].list_places() if standing.held is not None else ()
+    names = [draft.room.nodes[place].name for place in draft.room.unready if place in places]
+    return f"{_name_some(names)} not ready for the moment" if names else "pods are ending"
 
 
 def tell_too_large(gang: Gang, largest: int) -> str:

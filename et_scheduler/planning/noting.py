@@ -156,7 +156,7 @@ def _check_start(draft: Draft, standing: Standing) -> None:
     gang = sorted(pod.created for pod in (*standing.workers, *standing.unbound))[: standing.floor]
     launchers = [pod.created for pod in standing.launchers]
     if _has_lost_seats(draft, standing):
-        take_back(draft, standing, Reason.NOT_BOUND, "others are on the nodes that it was to have")
+        take_back(draft, standing, Reason.NOT_BOUND, "its nodes have no room any more")
         return
     if not draft.has_passed(max((*gang, *launchers, admission.since)), wait):
         return

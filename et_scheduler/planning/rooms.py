@@ -1,8 +1,9 @@
 """What is free on each node, now and later, and how many pods of a shape fit there.
 
-*Later* is what will be free when all have gone who were asked to go, less what is held for those
-who wait for it. *Now* is never more than later: room that is held is nobody else's. Both are
-changed by sums alone, so that whatever was tried is taken back by its opposite.
+*Later* is what will be free when all have gone who were asked to go, and nodes are ready again,
+less what is held for those who wait for it. *Now* is never more than later: room that is held is
+nobody else's. Both are changed by sums alone, so that whatever was tried is taken back by its
+opposite.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Room:
         self.is_stranded = False
         self.now = self.allocatable - taken
         self.later = self.now + leaving
+        self.unready = [p for p, node in enumerate(self.nodes) if node.unready_since is not None]
+        self.now[self.unready] = np.minimum(self.now[self.unready], 0)
         self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}
         self._holdable: dict[Shape, bool] = {}

@@ -96,14 +96,18 @@ def put(node: Node, shape: Shape) -> Node:
 
 @st.composite
 def draw_held(draw: st.DrawFn) -> tuple[Cluster, tuple[Queue, ...], list[Job]]:
-    """Gangs that have waited, most of them with nodes that they hold, and jobs that are there."""
+    """Gangs that have waited, most of them with nodes that they hold, and jobs that are there.
+
+    Some nodes are not ready for a moment.
+    """
     queues = tuple(Queue(name, priority=draw(st.sampled_from([0, 0, 1]))) for name in ("q", "r"))
     nodes = {}
     for index in range(draw(st.integers(2, 6))):
         others = draw(st.sampled_from([0, 0, 0, 1, 3]))
         taken = {CPU: others * 1000, PODS: 1} if others else {}
         name = f"node-{index:02}"
-        nodes[name] = make_node(name, draw(st.sampled_from([4, 8, 8, 16])), taken=taken)
+        size, away = draw(st.sampled_from([4, 8, 8, 16])), draw(st.sampled_from([None] * 4 + [NOW]))
+        nodes[name] = make_node(name, size, taken=taken, unready_since=away)
     free = draw(st.permutations(sorted(nodes)))
     jobs = [draw_running(draw, nodes[name]) for name in free if draw(st.integers(0, 5))]
     for index in range(draw(st.integers(1, 4))):

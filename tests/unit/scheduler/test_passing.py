@@ -548,7 +548,7 @@ def test_a_gang_whose_nodes_others_took_is_taken_back_at_once(nodes: tuple[str, 
     job = replace(job, admission=replace(job.admission, workers=2))  # type: ignore[type-var]
     told = decide_on(taken, [job])["a"]
     assert (told.state, told.reason) == (AdmissionState.WAITING, Reason.NOT_BOUND)
-    assert told.message == "others are on the nodes that it was to have"
+    assert told.message == "its nodes have no room any more"
     assert (told.attempts, told.retry_at, told.queued_at) == (0, None, SOON)
 
 
