@@ -64,7 +64,7 @@ class Carrier:
             if admission["number"] > status.get("admittedNumber", 0):
                 number = admission["number"]
                 self._write(job, {"admittedNumber": number, "conditions": _condition("True", "")})
-        elif not is_held:
+        elif not is_held and admission:
             self._size(job, admission, pods)
 
     def _hold(self, job: Document, pods: list[Document]) -> None:

@@ -36,7 +36,7 @@ from et_scheduler.codec.reading import (
     read_text,
 )
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Job
+from et_scheduler.model.jobs import Admission, Job
 from et_scheduler.model.shapes import SECOND, Shape
 
 LEAST_COOLDOWN = 30
@@ -85,8 +85,9 @@ def decode_job(obj: Json) -> StoredJob:
         return NOT_OURS
     if reason == NO_QUEUE:
         return FREE
-    if not is_waiting and status.get("admission") is None:
-        return NOT_OURS if _was_admitted(status) else FREE
+    told = _find_told(status)
+    if not is_waiting and status.get("admission") is None and told.get("status") != "True":
+        return NOT_OURS if told else FREE
     is_silent = status.get("shapes") is None
     if is_silent and (spec.get("suspend") is True or reason in _ASIDE):
         return NOT_OURS  # the operator speaks first: not yet, or its pods would not be created
@@ -110,17 +111,18 @@ def _build_admitted(metadata: Json, spec: Json, status: Json) -> Job | None:
     queue's limit; were nothing asked of it, its author could keep all that it has grown to.
     """
     try:
-        admission = decode_admission(status.get("admission"))
+        admission = _find_admission(spec, status)
+        if admission is None or admission.state is not AdmissionState.ADMITTED:
+            return None
         admitted_number = read_integer(status, "admittedNumber", most=MAX_INTEGER)
         is_waiting = _is_waiting(status)
-        is_spent = is_waiting and admission.number <= admitted_number
-        if admission.state is not AdmissionState.ADMITTED or is_spent:
+        if is_waiting and admission.number <= admitted_number:
             return None
         return Job(
             uid=read_text(metadata, "uid", _MAX_UID),
             namespace=read_text(metadata, "namespace"),
             name=read_text(metadata, "name"),
-            queue=admission.queue or DEFAULT_QUEUE,
+            queue=admission.queue,
             launcher=Shape(),
             worker=Shape(),
             minimum=min(_read_least(spec), admission.workers),
@@ -149,12 +151,11 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
     shapes = read_object(status, "shapes")
     pods = {read_text(one, "role"): one for one in read_objects(shapes, "pods", _MAX_ROLES)}
     is_tried = all("priority" in one for one in pods.values())
-    admission = status.get("admission")
     job = Job(
         uid=read_text(metadata, "uid", _MAX_UID),
         namespace=read_text(metadata, "namespace"),
         name=read_text(metadata, "name"),
-        queue=read_text(spec, "queue", _MAX_QUEUE) or DEFAULT_QUEUE,
+        queue=_read_queue(spec),
         launcher=_read_shape(pods, "launcher"),
         worker=_read_shape(pods, "worker"),
         minimum=_read_workers(worker, "minReplicas", 1),
@@ -169,9 +170,40 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
         is_waiting=is_waiting,
         is_suspended=read_flag(spec, "suspend"),
         admitted_number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
-        admission=None if admission is None else decode_admission(admission),
+        admission=_find_admission(spec, status),
     )
     return replace(job, elasticity=_find_elasticity(spec, worker, shapes))
+
+
+def _find_admission(spec: Json, status: Json) -> Admission | None:
+    """What we told it. Of one that is admitted and has lost that, what it has by now.
+
+    Its pods run, and count; and until it is told again the operator leaves its number as it is. A
+    pass notes that it is bound, which is not known here: so all of it is written.
+    """
+    if status.get("admission") is not None:
+        found = decode_admission(status["admission"])
+        is_lacking = found.state is AdmissionState.ADMITTED and not found.queue
+        return replace(found, queue=_read_queue(spec)) if is_lacking else found
+    told = _find_told(status)
+    if told.get("status") != "True":
+        return None
+    worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
+    replicas = _read_workers(worker, "replicas", 1)
+    since = find_moment(told, "lastTransitionTime") or 0
+    return Admission(
+        number=read_integer(status, "admittedNumber", most=MAX_INTEGER),
+        state=AdmissionState.ADMITTED,
+        queue=_read_queue(spec),
+        elasticity=_find_elasticity(spec, worker, read_object(status, "shapes")),
+        workers=_read_workers(status, "decidedReplicas", replicas),
+        queued_at=since,
+        since=since,
+    )
+
+
+def _read_queue(spec: Json) -> str:
+    return read_text(spec, "queue", _MAX_QUEUE) or DEFAULT_QUEUE
 
 
 def _find_priority_class(spec: Json, status: Json) -> str | None:
@@ -203,8 +235,8 @@ def _read_shape(pods: Mapping[str, Json], role: str) -> Shape:
     return decode_shape(pods[role])
 
 
-def _read_workers(worker: Json, key: str, default: int) -> int:
-    return min(read_integer(worker, key, default, most=MAX_INTEGER), MAX_WORKERS)
+def _read_workers(body: Json, key: str, default: int) -> int:
+    return min(read_integer(body, key, default, most=MAX_INTEGER), MAX_WORKERS)
 
 
 def _read_sizes(spec: Json) -> tuple[int, ...]:
@@ -240,16 +272,13 @@ def _find_held_since(status: Json) -> int | None:
 
 def _find_held(status: Json) -> Json:
     """The condition that says that it is held; {} where it is not."""
-    held = (
-        one
-        for one in _list_conditions(status)
-        if one.get("type") == ADMITTED and one.get("status") == "False"
-    )
-    return next(held, {})
+    told = _find_told(status)
+    return told if told.get("status") == "False" else {}
 
 
-def _was_admitted(status: Json) -> bool:
-    return any(one.get("type") == ADMITTED for one in _list_conditions(status))
+def _find_told(status: Json) -> Json:
+    """The condition that says whether it is admitted; {} where it was never in a queue."""
+    return next((one for one in _list_conditions(status) if one.get("type") == ADMITTED), {})
 
 
 def _has_ended(status: Json) -> bool:

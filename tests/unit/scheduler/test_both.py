@@ -341,5 +341,35 @@ async def test_a_scale_out_of_a_fixed_job_stays_within_its_queue_until_there_is_
         assert (pair.get("one")["workers"], pair.count("one")) == (3, 3)
 
 
+@pytest.mark.long
+async def test_who_has_lost_its_admission_stays_in_its_queue_and_is_told_again() -> None:
+    """Definitions of a former version were there for a while, say."""
+    pair = Pair(nodes=2, cpu=4)
+    pair.create_queue("narrow", limits={"cpu": "5"})
+    held = {"queue": "narrow", "least": 2, "most": 2}
+    pair.create(make_held("one", **held), make_held("two", elasticity="Fixed", **held))
+    async with pair.running():
+        await pair.advance(6)
+        before = {name: pair.get(name) for name in ("one", "two")}
+        pair.create(make_held("three", **held))
+        await pair.advance(6)
+        assert [pair.count(name) for name in ("one", "two", "three")] == [2, 2, 0]
+        for name in before:
+            ref = Ref(TRAINING_JOBS, "team", name)
+            pair.cluster.patch(ref, {"status": {"admission": None}}, subresource="status")
+        await pair.advance(6)
+        assert [pair.count(name) for name in ("one", "two", "three")] == [2, 2, 0]
+        for name, was in before.items():
+            now = pair.get(name)
+            for key in ("number", "state", "queue", "elasticity", "workers"):
+                assert now[key] == was[key]
+            assert "boundAt" in now
+        assert pair.get("three")["reason"] == "AtLimit"
+        edit = {"spec": {"etReplicaSpecs": {"worker": {"replicas": 1, "minReplicas": 1}}}}
+        pair.cluster.patch(Ref(TRAINING_JOBS, "team", "two"), edit)
+        await pair.advance(6)
+        assert pair.get("two")["workers"] == 1
+
+
 def suspend(pair: Pair, name: str, *, is_wanted: bool) -> None:
     pair.cluster.patch(Ref(TRAINING_JOBS, "team", name), {"spec": {"suspend": is_wanted}})

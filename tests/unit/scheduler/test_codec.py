@@ -164,7 +164,7 @@ def test_a_job_is_what_its_author_its_operator_and_we_have_said() -> None:
     job = read(spec={"sizes": [8, 2, 4], "suspend": True}, admission=told, admittedNumber=3)
     assert (job.queue, job.minimum, job.maximum, job.replicas) == ("main", 2, 8, 2)
     assert (job.sizes, job.is_suspended, job.admitted_number) == ((2, 4, 8), True, 3)
-    assert job.admission == Admission(3, AdmissionState.ADMITTED, workers=4)
+    assert job.admission == Admission(3, AdmissionState.ADMITTED, "main", workers=4)
     assert job.worker == Shape((("cpu", 1000),))
 
 
@@ -213,6 +213,34 @@ def test_who_was_admitted_stays_in_the_books_whatever_cannot_be_read(how: Docume
     assert decode_job(make_stored(admission=back, **how)).job is None
     spent = make_stored(admission=told, admittedNumber=1, **how)  # the operator holds it, and asks
     assert decode_job(spent).job is None
+
+
+RUNNING = [{"type": "Admitted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+
+
+@pytest.mark.parametrize(
+    ("how", "asked", "is_read"),
+    [
+        ({}, Elasticity.AUTO, True),
+        ({"spec": {"elasticity": "Fixed"}}, Elasticity.FIXED, True),
+        ({"shapes": None}, Elasticity.FIXED, False),
+    ],
+)
+def test_who_runs_and_has_lost_its_admission_has_what_the_operator_has_decided(
+    how: Document, asked: Elasticity, is_read: bool
+) -> None:
+    """Its pods would be in nobody's books, and no word of ours would reach it any more."""
+    running = {"conditions": RUNNING, "admittedNumber": 3}
+    stored = decode_job(make_stored(**running, decidedReplicas=4, **how))
+    assert stored.job is not None
+    assert not stored.trouble == is_read
+    assert (stored.job.queue, stored.job.admitted_number) == ("main", 3)
+    at = 1_767_225_600_000
+    told = Admission(3, AdmissionState.ADMITTED, "main", asked, 4, queued_at=at, since=at)
+    assert stored.job.admission == told
+    undecided = decode_job(make_stored(**running, **how))
+    assert undecided.job is not None
+    assert undecided.job.admission == replace(told, workers=2)
 
 
 def test_who_leaves_does_so_since_the_operator_says_it() -> None:
