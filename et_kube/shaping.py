@@ -66,6 +66,7 @@ def describe_admitted(pod: Json) -> dict[str, Any]:
     return {
         **describe_shape(pod),
         "priority": spec.get("priority") or 0,
+        "priorityClassName": _take(spec.get("priorityClassName") or "", MAX_VALUE),
         "preemptionPolicy": spec.get("preemptionPolicy") or "PreemptLowerPriority",
     }
 

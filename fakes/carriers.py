@@ -90,7 +90,8 @@ class Carrier:
             self._write(job, {"shapes": None, "conditions": refused})
             return
         worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-        pods[1]["priority"] = self._find_priority(worker)
+        name = worker.get("priorityClassName", "")
+        pods[1] |= {"priority": self._find_priority(worker), "priorityClassName": name}
         shapes = {"pods": pods, "elastic": True}
         self._write(job, {"shapes": shapes, "conditions": _condition("False", "Waiting")})
 

@@ -427,7 +427,7 @@ class ModelWorld:
             refusal = Refusal(self.objection, 1, self.now, self.job.generation, name)
             self.refusals[action.subject] = refusal
             return
-        spec = {**action.manifest["spec"], "priority": 7}
+        spec = {**action.manifest["spec"], "priority": 7, "priorityClassName": "seven"}
         shape = describe_admitted({"spec": spec})
         self.proofs[action.role] = Proof(self.job.generation, self.now, shape)
 

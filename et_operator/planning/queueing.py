@@ -34,7 +34,7 @@ _ASKED = "et-scheduler was asked, and has not answered yet"
 _UNASKED = "does not support dry run"
 """What the server says where a webhook of which it does not know that a question does nothing were
 to be asked (k8s.io/apiserver, pkg/admission/plugin/webhook/errors): a creation may be all right."""
-_PROOF = frozenset({"priority", "preemptionPolicy"})
+_PROOF = frozenset({"priority", "priorityClassName", "preemptionPolicy"})
 _UNREADABLE = "what a pod of its templates requests cannot be read, correct its resources"
 _UNANSWERED = "et-scheduler does not answer: is it installed, does it run (docs/operations.md)?"
 

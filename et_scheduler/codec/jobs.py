@@ -58,16 +58,18 @@ class StoredJob:
     """A job as it is stored.
 
     `job` has no pods yet; None where there is nothing to decide about it. `leaving` are workers
-    that have begun to leave, and since when (0: not known). `priority_class` is what a worker's
-    template names ("": none) where the priority itself is not said; None where it is. `trouble`
-    says what of a job cannot be read: it is left alone then. If it was admitted, `job` counts by
-    its pods, gives and goes as others do, and grows no more. `is_free`: it runs, or will,
-    without a queue: its pods are as those of others.
+    that have begun to leave, and since when (0: not known). `priority_classes` are names of which
+    the first that is there says what workers to come have ("": that of pods that name none); where
+    there are no names, `job` says it. `is_proven`: the server would make such a worker, as it has
+    said. `trouble` says what of a job cannot be read: it is left alone then. If it was admitted,
+    `job` counts by its pods, gives and goes as others do, and grows no more. `is_free`: it runs, or
+    will, without a queue: its pods are as those of others.
     """
 
     job: Job | None = None
     leaving: Mapping[str, int] = field(default_factory=dict)
-    priority_class: str | None = None
+    priority_classes: tuple[str, ...] = ()
+    is_proven: bool = False
     trouble: str = ""
     is_free: bool = False
 
@@ -98,7 +100,9 @@ def decode_job(obj: Json) -> StoredJob:
             if one.get("state") == "Leaving"
         }
         job = _build(metadata, spec, status, is_waiting=is_waiting)
-        return StoredJob(job, leaving, _find_priority_class(spec, status))
+        proof = _find_proof(status)
+        classes = _list_priority_classes(spec, proof)
+        return StoredJob(job, leaving, classes, is_proven=bool(proof))
     except (ValueError, LookupError, TypeError) as error:
         trouble = f"{type(error).__name__}: {error}"[:256]
         return StoredJob(_build_admitted(metadata, spec, status), trouble=trouble)
@@ -206,15 +210,29 @@ def _read_queue(spec: Json) -> str:
     return read_text(spec, "queue", _MAX_QUEUE) or DEFAULT_QUEUE
 
 
-def _find_priority_class(spec: Json, status: Json) -> str | None:
-    """What stands for a priority that nobody knows before a pod is made."""
+def _find_proof(status: Json) -> Json:
+    """As what the server would make a worker; {} where it has not said so."""
     for one in read_objects(read_object(status, "shapes"), "pods", _MAX_ROLES):
         if one.get("role") == "worker" and one.get("priority") is not None:
-            return None
+            return one
+    return {}
+
+
+def _list_priority_classes(spec: Json, proof: Json) -> tuple[str, ...]:
+    """What the template names, before its pods were tried; then what these would be made with.
+
+    The class of who names none may be another one by now. A former operator has not told it.
+    """
     worker = read_object(read_object(spec, "etReplicaSpecs"), "worker")
     template = read_object(read_object(worker, "template"), "spec")
     name = template.get("priorityClassName")
-    return name if isinstance(name, str) else ""  # no pod can be made of anything else
+    named = name if isinstance(name, str) else ""  # no pod can be made of anything else
+    if not proof:
+        return (named,)
+    if proof.get("priorityClassName") is None:
+        return ()
+    proven = read_text(proof, "priorityClassName")
+    return (proven,) if named else (proven, "")
 
 
 def _find_elasticity(spec: Json, worker: Json, shapes: Json) -> Elasticity:

@@ -7,6 +7,7 @@ are computed again for the nodes that something has changed on.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from et_kube.notices import ROWS, Row
@@ -118,14 +119,12 @@ class Store:
                 case _:
                     pass
 
-    def find_priority(self, name: str) -> int:
-        """The priority of pods that name this PriorityClass ("": none); 0 where it is not there."""
-        found = self.priority_classes.find(("", name)) if name else None
-        if found is not None:
-            return found.value
-        defaults = [entry.value.value for entry in self.priority_classes if entry.value.is_default]
-        # With several the server takes the lowest; a class that is missing has no pods at all.
-        return min(defaults) if defaults and not name else 0
+    def find_priority_class(self, name: str) -> PriorityClass | None:
+        """That of pods that name it ("": none); None where it is not there: such have no pods."""
+        if name:
+            return self.priority_classes.find(("", name))
+        defaults = [entry.value for entry in self.priority_classes if entry.value.is_default]
+        return min(defaults, key=attrgetter("value"), default=PriorityClass(0))  # as the server
 
 
 def find_uid(stored: StoredJob) -> Hashable | None:

@@ -136,12 +136,16 @@ class Surveyor:
         if own and not job.is_waiting:
             least = min(one.priority for one in own)
             return replace(job, priority=least, preempts=all(one.preempts for one in own))
-        if stored.priority_class is None:
+        if not stored.priority_classes:
             return job
-        # Nobody has said yet that its namespace may have such pods: a place in line is all it has.
-        return replace(
-            job, priority=self._store.find_priority(stored.priority_class), preempts=False
-        )
+        known = map(self._store.find_priority_class, stored.priority_classes)
+        found = next((one for one in known if one is not None), None)
+        if found is None:
+            return replace(job, priority=0, preempts=False)
+        # Until somebody has said that its namespace may have such pods, a place in line is all it
+        # has; and a class may be another one by now than that with which its pods were tried.
+        preempts = found.preempts and stored.is_proven
+        return replace(job, priority=found.value, preempts=preempts)
 
     def _list_pending(self) -> Iterable[PendingPod]:
         """Pods of others. What a job leaves behind that has ended, or is no more, never starts."""

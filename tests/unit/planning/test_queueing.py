@@ -609,6 +609,11 @@ def list_priorities(world: ModelWorld) -> list[Any]:
     return [pod.get("priority") for pod in shapes.pods] if shapes is not None else []
 
 
+def list_classes(world: ModelWorld) -> list[Any]:
+    shapes = world.status.shapes
+    return [pod.get("priorityClassName") for pod in shapes.pods] if shapes is not None else []
+
+
 def count_tries(world: ModelWorld) -> int:
     return sum(line.startswith("try ") for line in world.log)
 
@@ -617,6 +622,7 @@ def test_who_waits_asks_for_what_the_server_would_create() -> None:
     world = make_world()
     world.go_on()
     assert list_priorities(world) == [7, 7]
+    assert list_classes(world) == ["seven", "seven"]
     assert find_admitted(world)[:2] == ("False", "Waiting")
     world.wait(3600)
     world.go_on()
@@ -690,7 +696,7 @@ def test_who_comes_back_into_the_line_is_tried_again_once_his_pods_are_gone() ->
     answer(world, 1, 0, state=WAITING)
     world.step()
     assert find_admitted(world)[1] == "Waiting"
-    assert list_priorities(world) == [None, None]
+    assert list_priorities(world) == list_classes(world) == [None, None]
     assert world.pods
     world.step()
     assert count_tries(world) == tries

@@ -218,6 +218,7 @@ async def test_nobody_goes_for_who_would_have_no_pods_and_he_waits_again_once_he
         assert pair.count("late") >= 1
         worker = pair.cluster.get(late)["status"]["shapes"]["pods"][1]
         assert (worker["priority"], worker["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+        assert worker["priorityClassName"] == ""
 
 
 @pytest.mark.long

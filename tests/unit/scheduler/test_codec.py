@@ -233,7 +233,7 @@ def test_who_runs_and_has_lost_its_admission_has_what_the_operator_has_decided(
     running = {"conditions": RUNNING, "admittedNumber": 3}
     stored = decode_job(make_stored(**running, decidedReplicas=4, **how))
     assert stored.job is not None
-    assert not stored.trouble == is_read
+    assert (not stored.trouble) is is_read
     assert (stored.job.queue, stored.job.admitted_number) == ("main", 3)
     at = 1_767_225_600_000
     told = Admission(3, AdmissionState.ADMITTED, "main", asked, 4, queued_at=at, since=at)

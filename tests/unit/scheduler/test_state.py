@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from et_contract.admissions import AdmissionState
 from et_contract.pods import LABEL_JOB, LABEL_ROLE
 from et_kube.resources import (
     NAMESPACES,
@@ -227,6 +228,105 @@ def test_a_priority_that_is_not_said_is_that_of_the_class() -> None:
     job["status"]["shapes"]["pods"][1]["priority"] = 7
     assert find() == 7
     assert book.surveyor.survey().jobs[0].preempts
+
+
+def make_class(name: str, value: int, **more: Any) -> Document:
+    return {"metadata": {"name": name}, "value": value, **more}
+
+
+def wait_as(asked: str, proven: str, **told: Any) -> tuple[Book, Document]:
+    """A job of two workers that waits beside one of priority 500 that has all of its node.
+
+    What the server would make has the class `proven`, with a priority of 1000.
+    """
+    book = Book()
+    book.tell(NODES, make_node("n", 2))
+    runs, waits = make_stored(), make_stored()
+    start(runs)
+    runs["metadata"] |= {"name": "runs", "uid": "runs"}
+    runs["status"]["admission"] |= {"queue": "main", "boundAt": "2000-01-01T00:00:00Z"}
+    runs["status"]["admission"] |= {"workers": 2, "elasticity": "Fixed"}
+    book.tell(TRAINING_JOBS, runs, "team")
+    for number in range(2):
+        pod = on(own(make_service(f"runs-worker-{number}"), "runs", uid="runs"))
+        pod["metadata"]["labels"][LABEL_JOB] = "runs"
+        pod["spec"]["priority"] = 500
+        book.tell(PODS, pod, "team")
+    if asked:
+        template = waits["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+        template["priorityClassName"] = asked
+    proof = {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}
+    proof |= {"priorityClassName": proven} | told
+    for pod in waits["status"]["shapes"]["pods"]:
+        pod.update(proof)
+    gone = {"number": 0, "state": "Waiting", "queue": "main", "queuedAt": "2000-01-01T00:00:00Z"}
+    gone |= {"reason": "NoRoom", "since": gone["queuedAt"], "unfitSince": gone["queuedAt"]}
+    waits["status"]["admission"] = gone
+    book.tell(TRAINING_JOBS, waits, "team")
+    return book, waits
+
+
+def find_right(book: Book) -> tuple[int, bool]:
+    """Of who waits: its priority, and whether others may go for it."""
+    [found] = [job for job in book.surveyor.survey().jobs if job.uid == "u"]
+    return found.priority, found.preempts
+
+
+def list_evicted(book: Book) -> set[str]:
+    survey = book.surveyor.survey()
+    decision = decide(survey.cluster, (Queue("main"),), survey.jobs, 10**12)
+    states = {change.uid: change.admission.state for change in decision.changes}
+    return {uid for uid, state in states.items() if state is AdmissionState.WAITING} - {"u"}
+
+
+def test_who_waits_has_no_right_by_what_its_class_was_when_its_pods_were_tried() -> None:
+    """Jobs that run would go for it, and its pods for them."""
+    book, _ = wait_as("urgent", "urgent")
+    was = book.tell(PRIORITY_CLASSES, make_class("urgent", 1000))
+    assert find_right(book) == (1000, True)
+    assert list_evicted(book) == {"runs"}
+    book.end(PRIORITY_CLASSES, was)
+    assert find_right(book) == (0, False), "its pods would be refused"
+    assert list_evicted(book) == set()
+    now = book.tell(PRIORITY_CLASSES, make_class("urgent", 100))
+    assert find_right(book) == (100, True)
+    assert list_evicted(book) == set()
+    book.end(PRIORITY_CLASSES, now)
+    never = {"preemptionPolicy": "Never"}
+    now = book.tell(PRIORITY_CLASSES, make_class("urgent", 2000, **never))
+    assert find_right(book) == (2000, False)
+    book.end(PRIORITY_CLASSES, now)
+    book.tell(PRIORITY_CLASSES, make_class("urgent", 2000))
+    assert find_right(book) == (2000, True), "raised, for who waits too"
+
+
+def test_what_webhooks_have_its_pods_name_counts_before_what_its_template_does() -> None:
+    book, _ = wait_as("urgent", "low")
+    book.tell(PRIORITY_CLASSES, make_class("urgent", 1000))
+    low = book.tell(PRIORITY_CLASSES, make_class("low", 5))
+    assert find_right(book) == (5, True)
+    book.end(PRIORITY_CLASSES, low)
+    assert find_right(book) == (0, False)
+
+
+@pytest.mark.parametrize("proven", ["", "usual"])
+def test_who_names_no_class_has_that_of_all_such_pods(proven: str) -> None:
+    book, _ = wait_as("", proven)
+    usual = make_class("usual", 3, globalDefault=True)
+    told = book.tell(PRIORITY_CLASSES, usual)
+    assert find_right(book) == (3, True)
+    book.end(PRIORITY_CLASSES, told)
+    assert find_right(book) == (0, True)
+    book.tell(PRIORITY_CLASSES, make_class("other", 8, globalDefault=True))
+    assert find_right(book) == (8, True)
+
+
+def test_a_right_of_which_only_the_number_was_told_is_that_number() -> None:
+    """By an operator of a former version, which does not try its pods again."""
+    book, _ = wait_as("urgent", "urgent", priorityClassName=None)
+    assert find_right(book) == (1000, True)
+    book.tell(PRIORITY_CLASSES, make_class("urgent", 100))
+    assert find_right(book) == (1000, True)
 
 
 def start(job: Document) -> None:
