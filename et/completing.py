@@ -29,7 +29,7 @@ def complete_jobs(context: typer.Context, incomplete: str) -> list[str]:
         from et.clusters import get_meta
         from et.reading import read_jobs
 
-        return [get_meta(job, "name") for job in await read_jobs(cluster)]
+        return await read_jobs(cluster, lambda job: get_meta(job, "name"))
 
     return _complete(context, incomplete, find)
 

@@ -5,6 +5,7 @@ Only reads, one list. `et describe` and `et why` take its words for a scaling an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from rich.text import Text
@@ -12,6 +13,7 @@ from rich.text import Text
 from et.clusters import Cluster
 from et.reading import describe_workers, has_ended, read_jobs
 from et.screens import Screen, format_duration, style_phase
+from et_kube.resources import Json
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import name_troubles
 from et_operator.model.jobs import TrainingJob
@@ -19,24 +21,36 @@ from et_operator.model.jobs import TrainingJob
 HEADER = ("NAME", "PHASE", "WORKERS", "MIN", "MAX", "RESTARTS", "SCALING", "TROUBLE", "AGE")
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is shown of a job, with its namespace before and without its age."""
+
+    created: datetime
+    cells: tuple[str | Text, ...]
+
+
 async def show_list(cluster: Cluster, screen: Screen, *, everywhere: bool, as_json: bool) -> None:
     """All jobs of the namespace, or of all namespaces."""
-    found = await read_jobs(cluster, everywhere=everywhere)
     if as_json:
+        found = await read_jobs(cluster, lambda job: job, everywhere=everywhere)
         screen.show_json({"apiVersion": "v1", "kind": "List", "items": found})
         return
-    jobs = [decode_job(item) for item in found]
-    if not jobs:
+    lines = await read_jobs(cluster, _read_line, everywhere=everywhere)
+    if not lines:
         where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
         screen.hint(f"there is no TrainingJob in {where}")
         return
-    header = ("NAMESPACE", *HEADER) if everywhere else HEADER
-    rows = []
-    for job in jobs:
-        age = format_duration(cluster.clock.now() - job.created)
-        row = (job.key.name, *_describe(job), age)
-        rows.append((job.key.namespace, *row) if everywhere else row)
-    screen.show_rows(header, rows)
+    now = cluster.clock.now()
+    rows = [(*line.cells, format_duration(now - line.created)) for line in lines]
+    if everywhere:
+        screen.show_rows(("NAMESPACE", *HEADER), rows)
+    else:
+        screen.show_rows(HEADER, [row[1:] for row in rows])
+
+
+def _read_line(item: Json) -> Line:
+    job = decode_job(item)
+    return Line(job.created, (job.key.namespace, job.key.name, *_describe(job)))
 
 
 def _describe(job: TrainingJob) -> tuple[str | Text, ...]:

@@ -38,8 +38,15 @@ _BYTES = frozenset({"memory", "ephemeral-storage", "storage"})
 class Member:
     """A job of a queue, and what it is told there."""
 
-    job: TrainingJob
+    name: str
+    """`namespace/name`."""
+    running: int
     admission: Admission | None
+
+    @property
+    def state(self) -> str:
+        """Who has no answer yet waits too."""
+        return (self.admission.state if self.admission else AdmissionState.WAITING).value
 
 
 async def read_queue(cluster: Cluster, name: str) -> Json:
@@ -54,12 +61,17 @@ async def read_queue(cluster: Cluster, name: str) -> Json:
 
 async def read_members(cluster: Cluster, queue: str) -> tuple[list[Member], bool]:
     """A queue's jobs that have not ended, and whether those of all namespaces could be read."""
+
+    def keep(item: Json) -> Member | None:
+        job, admission = decode_job(item), read_admission(item)
+        if find_queue(job, admission) != queue or job.status.completion_time:
+            return None
+        return Member(name_job(job), len(job.status.current_workers), admission)
+
     try:
-        found, is_whole = await read_jobs(cluster, everywhere=True), True
+        return await read_jobs(cluster, keep, everywhere=True), True
     except Refused:
-        found, is_whole = await read_jobs(cluster), False
-    members = [Member(decode_job(item), read_admission(item)) for item in found]
-    return [m for m in members if _is_of(m, queue) and not m.job.status.completion_time], is_whole
+        return await read_jobs(cluster, keep), False
 
 
 async def show_queues(cluster: Cluster, screen: Screen, *, as_json: bool) -> None:
@@ -83,7 +95,7 @@ async def show_queue(cluster: Cluster, screen: Screen, name: str, *, as_json: bo
     line = list_line(stored)
     members = sorted(members, key=lambda member: _find_place(member, line))
     if as_json:
-        jobs = [{"name": name_job(m.job), "state": _name_state(m)} for m in members]
+        jobs = [{"name": m.name, "state": m.state} for m in members]
         screen.show_json({"queue": stored, "jobs": jobs})
         return
     facts = Table.grid(padding=(0, 2, 0, 0))
@@ -192,32 +204,21 @@ def _read_amounts(status: Json, key: str) -> dict[str, int]:
     return {str(name): amount for name, amount in found if type(amount) is int}
 
 
-def _is_of(member: Member, queue: str) -> bool:
-    return find_queue(member.job, member.admission) == queue
-
-
 def _find_place(member: Member, line: Sequence[str]) -> tuple[bool, int, str]:
     """First those who run, by name; then the line; then who is too far behind to be in it."""
-    name = name_job(member.job)
-    if _name_state(member) != AdmissionState.WAITING.value:
+    name = member.name
+    if member.state != AdmissionState.WAITING.value:
         return False, 0, name
     return True, line.index(name) if name in line else len(line), name
 
 
-def _name_state(member: Member) -> str:
-    admission = member.admission
-    return (admission.state if admission else AdmissionState.WAITING).value
-
-
 def _describe_member(member: Member, now: datetime) -> tuple[str | Text, ...]:
-    job, admission = member.job, member.admission
-    running = len(job.status.current_workers)
-    state = _name_state(member)
-    is_admitted = state == AdmissionState.ADMITTED.value
+    admission = member.admission
+    is_admitted = member.state == AdmissionState.ADMITTED.value
     return (
-        name_job(job),
-        style_phase(state),
-        f"{running}/{admission.workers}" if admission and is_admitted else "-",
+        member.name,
+        style_phase(member.state),
+        f"{member.running}/{admission.workers}" if admission and is_admitted else "-",
         format_since(admission.since, now) if admission else "-",
         admission.message if admission else "et-scheduler has not answered yet",
     )

@@ -6,10 +6,12 @@ which words a job's state is told is decided here too, so that all commands tell
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import itemgetter
+from typing import TypeVar
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
@@ -36,6 +38,7 @@ from et_operator.model.texts import count
 from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.model.jobs import Admission
 
+T = TypeVar("T")
 EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""
 SCALINGS = (SCALE_INS, SCALE_OUTS)
@@ -63,11 +66,25 @@ async def read_job(cluster: Cluster, name: str) -> Json:
         ) from error
 
 
-async def read_jobs(cluster: Cluster, *, everywhere: bool = False) -> list[Json]:
-    """All jobs of the namespace, or of all, by namespace and name."""
+async def read_jobs(
+    cluster: Cluster, keep: Callable[[Json], T | None], *, everywhere: bool = False
+) -> list[T]:
+    """What `keep` makes of each job of the namespace, or of all, by namespace and name.
+
+    Those of which that is None are left out. Others write them: only where all are to be shown as
+    they are, they may be kept so.
+    """
+
+    def look(job: Json) -> tuple[str, str, T] | None:
+        kept = keep(job)
+        if kept is None:
+            return None
+        return get_meta(job, "namespace"), get_meta(job, "name"), kept
+
     namespace = None if everywhere else cluster.namespace
-    listing = await cluster.api.list(TRAINING_JOBS, namespace)
-    return sorted(listing.items, key=lambda j: (get_meta(j, "namespace"), get_meta(j, "name")))
+    listing = await cluster.api.list(TRAINING_JOBS, namespace, keep=look)
+    found = filter(None, listing.items)
+    return [kept for _, _, kept in sorted(found, key=itemgetter(0, 1))]
 
 
 def read_admission(job: Json) -> Admission | None:

@@ -132,10 +132,11 @@ class FakeApi:
             label_selector=label_selector,
             field_selector=field_selector,
             cached=resource_version == "0",
+            keep=keep or (lambda item: item),
         )
         seen = history.find_visible(resource) if resource_version == "0" else history.revision
         self._log.close(call)
-        return Listing(tuple(items if keep is None else map(keep, items)), str(seen))
+        return Listing(tuple(items), str(seen))
 
     async def watch(
         self,

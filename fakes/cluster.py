@@ -26,6 +26,7 @@ from fakes.selectors import parse_field_selector, parse_label_selector
 
 Document = dict[str, Any]
 Documents = list[Document]
+Kept = list[Any]
 Operations = list[Any]
 Refs = list[Ref]
 
@@ -91,8 +92,12 @@ class FakeCluster:
         label_selector: str = "",
         field_selector: str = "",
         cached: bool = False,
-    ) -> Documents:
-        """Copies, by namespace and name; `cached` is as far as watches have been shown."""
+        keep: Callable[[Document], Any] = lambda document: document,
+    ) -> Kept:
+        """Copies, by namespace and name; `cached` is as far as watches have been shown.
+
+        What `keep` makes of each is listed in its place before the next one is copied.
+        """
         labels = parse_label_selector(label_selector)
         fields = parse_field_selector(field_selector)
         objects = {r: d for r, d in self._objects.items() if r.resource == resource}
@@ -106,7 +111,7 @@ class FakeCluster:
             for r, d in objects.items()
             if namespace in {None, r.namespace} and labels(d) and fields(d)
         )
-        return [self._copy(document) for _, _, document in chosen]
+        return [keep(self._copy(document)) for _, _, document in chosen]
 
     def scan(self, resource: Resource) -> Documents:
         """The stored objects themselves, by namespace and name, for those who only look."""

@@ -1,9 +1,13 @@
-"""How much work a call is, as the steps that the interpreter takes: the same on every machine."""
+"""How much a call is: steps that the interpreter takes, bytes that are held at once.
+
+Both are the same on every machine.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -33,3 +37,13 @@ def count_steps(call: Callable[[], object]) -> int:
         if collects:
             gc.enable()
     return steps
+
+
+def find_peak(call: Callable[[], object]) -> int:
+    """The most bytes that are held at once inside `call`, without those that were held before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

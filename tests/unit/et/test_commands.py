@@ -21,10 +21,11 @@ from et.commands import app
 from et.documents import read_documents
 from et.running import run
 from et.screens import Screen
-from et_kube.resources import TRAINING_JOBS, Ref
+from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
 from fakes.clients import Call, CallLog, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
+from tests.counting import find_peak
 from tests.makers import make_job
 from tests.simulation.worlds import NAMESPACE
 from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read
@@ -125,6 +126,29 @@ def test_a_list_shows_trouble_and_counts_nobody_of_what_has_ended(desk: Desk):
     _, bad, done = desk.out.splitlines()
     assert bad.split() == ["bad", "Created", "0/2", "1", "-", "0", "-", "ImagePullFailing", "0s"]
     assert done.split()[:3] == ["done", "Succeeded", "-"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [("list", "-A"), ("queue", "research")])
+def test_jobs_are_not_held_as_they_are_by_who_shows_a_line_of_each(words: tuple[str, ...]):
+    """Of whoever may write one: a template keeps fields that nobody knows."""
+
+    def measure(count: int) -> int:
+        desk = Desk()
+        kind = {"apiVersion": TRAINING_QUEUES.api_version, "kind": TRAINING_QUEUES.kind}
+        queue = {**kind, "metadata": {"name": "research"}, "spec": {"weight": 1}}
+        desk.cluster.create(TRAINING_QUEUES, "", queue)
+        for number in range(count):
+            job = make_job(f"job-{number}", queue="research")
+            template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+            template["invented"] = [[] for _ in range(3000)]
+            desk.cluster.create(TRAINING_JOBS, NAMESPACE, job)
+        peak = find_peak(lambda: desk.type(*words))
+        assert f"job-{count - 1}" in desk.out
+        return peak
+
+    measure(1)  # imports what it needs
+    assert measure(8) < 1.2 * measure(4)
 
 
 @pytest.mark.long

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -21,6 +19,7 @@ from et_scheduler.planning.holds import Holds
 from et_scheduler.planning.passing import decide
 from et_scheduler.planning.rooms import Room
 from et_scheduler.planning.standings import Standing
+from tests.counting import find_peak
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -268,16 +267,6 @@ def test_what_others_hold_still_is_kept_off() -> None:
     busy = run_on(make_job("busy", 2, 2, queue="other"), "node-00", "node-01")
     told = decide_on(make_nodes(3), [small, busy, gang], QUEUES)
     assert told["small"].placement == Placement("node-02", ("node-02",), ("node-00",))
-
-
-def find_peak(call: Callable[[], object]) -> int:
-    """The most bytes that it has held at once."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.long
