@@ -8,10 +8,10 @@ row. So a service that stumbles takes no word back that holds, and one that lies
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from et_kube.notices import Notice, choose_notice
+from et_kube.notices import Notice, choose_notice, is_long_over
 from et_notices.questions import Unclear
 
 AGREED = 3
@@ -58,46 +58,49 @@ class Judge:
             return self.word
         self._agreed = self._agreed + 1 if heard == self._other else 1
         self._other = heard
-        if self._agreed >= AGREED or sounds_worse(heard, self.word or Word()):
+        if self._agreed >= AGREED or sounds_worse(heard, self.word or Word(), now):
             self.word, self._other, self._agreed = heard, None, 0
             self._forget(notices)
         return self.word
 
     def needs_time(self, notices: Sequence[Notice]) -> bool:
-        """Whether the end of one that counts is known by when it is heard first, which is now."""
-        chosen = filter(None, _choose(notices))
-        return any(one.deadline is None and one.reason not in self._seen for one in chosen)
+        """Whether the end of one is known by when it is heard first, which is now."""
+        return any(one.deadline is None and one.reason not in self._seen for one in notices)
 
     def _find_word(self, notices: Sequence[Notice], now: datetime) -> Word:
-        firm, soft = _choose(notices)
-        at = self._find_moment(firm, now) if firm is not None else None
-        advised = self._find_moment(soft, now) if soft is not None else None
-        return Word(at, firm.reason if firm is not None else "", advised)
+        dated = [self._date(one, now) for one in notices]
+        firm = choose_notice((one for one in dated if one.is_firm), now)
+        soft = choose_notice(one for one in dated if not one.is_firm)
+        reason = firm.reason if firm is not None else ""
+        return Word(_read_moment(firm, now), reason, _read_moment(soft, now))
 
-    def _find_moment(self, notice: Notice, now: datetime) -> datetime:
-        """As it says, or its lead after it was heard first: no round may move it."""
-        moment = notice.deadline
-        if moment is None:
-            since = self._seen.setdefault(notice.reason, now)
-            moment = since + (notice.lead or timedelta())
-        if moment > now + FURTHEST:
-            raise Unclear(f"{notice.source}: {moment:%Y-%m-%d} is too far away to be meant")
-        return moment.replace(microsecond=0)
+    def _date(self, notice: Notice, now: datetime) -> Notice:
+        """With its moment: its own, or its lead after it was heard first, which no round moves."""
+        if notice.deadline is not None:
+            return notice
+        since = self._seen.setdefault(notice.reason, now)
+        return replace(notice, deadline=since + (notice.lead or timedelta()))
 
     def _forget(self, notices: Sequence[Notice]) -> None:
         said = {one.reason for one in notices}
         self._seen = {reason: at for reason, at in self._seen.items() if reason in said}
 
 
-def _choose(notices: Sequence[Notice]) -> tuple[Notice | None, Notice | None]:
-    """The firm one that counts, and the soft one."""
-    firm = choose_notice(one for one in notices if one.is_firm)
-    return firm, choose_notice(one for one in notices if not one.is_firm)
+def _read_moment(chosen: Notice | None, now: datetime) -> datetime | None:
+    if chosen is None or chosen.deadline is None:
+        return None
+    if chosen.deadline > now + FURTHEST:
+        told = f"{chosen.deadline:%Y-%m-%d}"
+        raise Unclear(f"{chosen.source}: {told} is too far away to be meant")
+    return chosen.deadline.replace(microsecond=0)
 
 
-def sounds_worse(new: Word, old: Word) -> bool:
-    """Whether it ends sooner by this word, or where neither says that, is advised against first."""
+def sounds_worse(new: Word, old: Word, now: datetime) -> bool:
+    """Whether it ends sooner by this word, or where neither says that, is advised against first.
+
+    A moment that is over for long is later than one that is not.
+    """
     if new.at is None or old.at is None:
         is_new = new.advised is not None and old.advised is None
         return new.at is not None or (old.at is None and is_new)
-    return new.at < old.at
+    return (is_long_over(new.at, now), new.at) < (is_long_over(old.at, now), old.at)

@@ -80,6 +80,23 @@ def test_of_several_words_the_firm_one_counts_that_ends_first_and_the_advice_bes
     assert word == Word(at(60), "sooner", at(-5))
 
 
+@pytest.mark.parametrize("coming", [firm(at(1830)), firm(None, lead=timedelta(seconds=30))])
+def test_what_is_over_for_long_hides_nothing_that_comes(coming: Notice):
+    over, now = firm(at(0), "was to end"), at(1800)
+    assert Judge().hear([over, coming], now) == Word(at(1830), "taken")
+    judge = Judge()
+    assert judge.hear([over], NOW) == judge.hear([over], now) == Word(at(0), "was to end")
+    assert judge.hear([over, coming], now) == Word(at(1830), "taken"), "in the first round"
+    assert judge.hear([over], now) == Word(at(1830), "taken"), "and is not taken back in one"
+
+
+def test_of_words_that_are_over_for_long_none_counts_at_once_but_a_sooner_one():
+    judge = Judge()
+    judge.hear([firm(at(60))], NOW)
+    assert judge.hear([firm(at(90))], at(1800)) == Word(at(60), "taken")
+    assert judge.hear([firm(at(30))], at(1800)) == Word(at(30), "taken")
+
+
 def test_an_advice_counts_at_once_and_what_is_firm_after_it():
     judge = Judge()
     assert judge.hear([soft(at(-5))], NOW) == Word(advised=at(-5))
