@@ -253,6 +253,8 @@ def test_what_cannot_be_submitted_is_said_in_a_sentence(desk: Desk, words: str, 
     assert desk.err.startswith(f"et: {complaint}")
 
 
+LEVELS = list(zip("abcdefghi", ("{}", "*a", "*b", "*c", "*d", "*e", "*f", "*g", "*h"), strict=True))
+"""Names, and what each of them stands for nine times."""
 BAD_FILES = {
     "{": "is not YAML",
     "---\n": "is empty",
@@ -264,9 +266,19 @@ BAD_FILES = {
     "a: !!binary aGk=": "has what JSON cannot hold",
     "a: !!set {b}": "has what JSON cannot hold",
     "a: !!timestamp 2026-01-01": "has what JSON cannot hold",
-    "a: &a [*a]": "has what JSON cannot hold",
+    "a: &a [*a]": "has more than 1000000 values",
     "a: .nan": "has what JSON cannot hold",
     "[" * 2000: "is nested too deeply",
+    "a: 0x_": "has a value that YAML cannot read: ValueError",
+    f"a: {'9' * 5000}": "has a value that YAML cannot read: ValueError",
+    "a: !!bool x": "has a value that YAML cannot read: KeyError('x')",
+    "a: !!int ''": "has a value that YAML cannot read: ",
+    "a: !!timestamp x": "has a value that YAML cannot read: ",
+    'a: "\\UFFFFFFFF"': "has a value that YAML cannot read: ",
+    "\n".join(f"{x}: &{x} [{', '.join([y] * 9)}]" for x, y in LEVELS): "more than 1000000 values",
+    "\n".join(f"{x}: &{x} {{<<: [{', '.join([y] * 9)}]}}" for x, y in LEVELS).replace(
+        "[{}", "[{z: 1}"
+    ): "more than 1000000 values",
 }
 
 
