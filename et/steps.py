@@ -24,18 +24,20 @@ _BAR = re.compile(r"(?:\[\s*|(?<![\d.]))(\d{1,12})\s*/\s*(\d{1,12})(?=\s[\[(]|\]
 _LOSS = re.compile(
     rf"(?<![a-z])(?<!val_)(?<!val )loss{_SEPARATOR}{_NUMBER}(?![\w.])", re.IGNORECASE
 )
-_SIZE = re.compile(r"(?<![a-z])(?:world[_ ]?size|size|workers)\s*[=:]\s*(\d{1,6})\b", re.IGNORECASE)
+_SIZE = re.compile(
+    r"(?:(?<![a-z])world[_ ]?size|(?<![\w-])(?<!batch )(?:size|workers))"
+    r"\s*[=:]\s*(\d{1,6})\b",
+    re.IGNORECASE,
+)
 _WORKERS = re.compile(r"\b(\d{1,6}) (?:workers|processes|ranks)\b", re.IGNORECASE)
 MAX_LINE = 2000
 """Characters that are looked at: nobody's progress line is longer, a dumped tensor may be."""
-
-
+MAX_SIZES = 32
+"""World sizes that are remembered of a training that is watched."""
 _CAUSE = re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*"
     r"|.*: can't open file .*|.*: (?:command )?not found"
 )
-
-
 _NO_CAUSE = re.compile(r"RuntimeError: (?:Horovod|Gloo job) detected that")
 _EXIT = re.compile(
     r"(?:failed more often than backoffLimit \d+ allows: )?"
@@ -115,6 +117,7 @@ class Progress:
 
     newest: Step = field(default_factory=Step)
     sizes: list[int] = field(default_factory=list)
+    """World sizes as list_sizes has them, the last MAX_SIZES."""
 
     def take(self, line: str) -> bool:
         """Read a line; whether it told of a step."""
@@ -130,7 +133,8 @@ class Progress:
             loss=step.loss if step.loss is not None else old.loss,
             size=step.size if step.size is not None else old.size,
         )
-        self.sizes = list_sizes([*(Step(size=size) for size in self.sizes), step])
+        if step.size is not None and step.size != old.size:
+            self.sizes = [*self.sizes, step.size][-MAX_SIZES:]
         return True
 
 
@@ -153,7 +157,7 @@ def find_cause(text: str) -> str:
 
 def tell_cause(text: str) -> str:
     """What the operator says of an end; of a long output in it only the error, if it has one."""
-    how = _EXIT.match(text)
+    how = _EXIT.match(text, 0, MAX_LINE)
     cause = find_cause(text[how.end() + 2 :]) if how else ""
     if not cause and has_no_cause(text):
         cause = "a process in a worker has failed"

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et.steps import Progress, Step, count_repeats, find_cause, list_sizes, parse_step
+from et.steps import (
+    MAX_SIZES,
+    Progress,
+    Step,
+    count_repeats,
+    find_cause,
+    list_sizes,
+    parse_step,
+    tell_cause,
+)
 
 CASES = {
     "[0]<stdout>:step=26 loss=0.097518 size=2 epoch=0 rank=0 host=worker-1 t=1795254992.2": Step(
@@ -20,6 +29,11 @@ CASES = {
     "step 12/100 - loss: 1.2e-3 - val_loss: 0.9": Step(number=12, total=100, loss=0.0012),
     "global_step=5 world_size=4": Step(number=5, size=4),
     "iter 20: loss 4.5, time 30ms": Step(number=20, loss=4.5),
+    "step=5 batch_size=64": Step(number=5),
+    "step 5, batch size: 64, batchSize=64, max-size=3": Step(number=5),
+    "step=5 num_workers=4": Step(number=5),
+    "step=5 batch_size=64 world size: 4": Step(number=5, size=4),
+    "step=5 [workers: 4]": Step(number=5, size=4),
 }
 OTHERS = [
     "",
@@ -85,6 +99,19 @@ def test_progress_keeps_the_newest_of_each_fact():
 
     assert progress.newest == Step(number=5, total=10, epoch=1, loss=0.5, size=2)
     assert progress.sizes == [2]
+
+
+def test_of_sizes_without_end_the_last_are_remembered():
+    progress = Progress()
+    for size in range(1000):
+        progress.take(f"step={size} size={size}")
+    assert progress.sizes == list(range(1000 - MAX_SIZES, 1000))
+
+
+@pytest.mark.timeout(20)
+def test_an_event_that_anybody_has_made_keeps_nobody_waiting():
+    text = "x ended with exit code 1 (" * 40_000
+    assert tell_cause(text) == text
 
 
 @pytest.mark.parametrize(
