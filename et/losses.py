@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from et.paces import Training
+from et.steps import MAX_LINE
 from et_contract.documents import POD_GONE
 from et_contract.pods import build_worker_name
 from et_operator.model.pods import Pod
@@ -167,6 +168,7 @@ class LastLoss:
             if self.at is None or at - self.at > TOGETHER:
                 self._begin(at)
             self.workers.append(found[1])
+        text = text[:MAX_LINE]
         self._before.append((at, text))
         if self.at is None or self.is_complete:
             return

@@ -31,6 +31,8 @@ class Course:
     at: datetime | None = None
     is_last_of_lap: bool = False
     seen: set[Key] = field(default_factory=set)
+    inherited: int = 0
+    """So many of the steps that were told of first, by whomever, are no news of its rank either."""
     again: int = 0
 
 
@@ -57,8 +59,10 @@ class Training:
     _strides: list[int] = field(default_factory=list)
     _draws_again: bool = False
     """One step was told of twice in a row before the loss: a bar, or a line of its evaluation."""
-    _told: set[Key] = field(default_factory=set)
-    """Steps that any rank had told of before the loss."""
+    _places: dict[Key, int] = field(default_factory=dict)
+    """Steps that any rank has told of, each with its place in the order of the first times."""
+    _told: int = 0
+    """How many there were before the loss."""
     _is_shared: bool = False
     """Several ranks told of one step before the loss: that two do is no sign of anything."""
 
@@ -87,19 +91,16 @@ class Training:
         """
         course = Course()
         if self.loss is not None:
-            course.seen = set(self._told) if self._is_shared else self._find_seen()
+            course.inherited = self._told if self._is_shared else len(self._places)
         self.courses[rank] = course
         return course
-
-    def _find_seen(self) -> set[Key]:
-        return set().union(*(course.seen for course in self.courses.values()))
 
     def mark(self) -> None:
         """The loss is now."""
         if self.loss is None:
             self.loss, self.size_before = len(self.moments), self.size
-            self._told = self._find_seen()
-            self._is_shared = len(self._told) < sum(len(c.seen) for c in self.courses.values())
+            self._told = len(self._places)
+            self._is_shared = self._told < sum(len(c.seen) for c in self.courses.values())
             self.limit = self._find_limit()
             self.spacing = round(median(self._strides)) if self._strides else 1
 
@@ -146,12 +147,14 @@ class Training:
             return
         if key == course.last and is_soon and self._draws_again:
             return  # drawn again as before; a ring that is built at once trains it again as soon
+        is_old = key in course.seen or self._places.get(key, course.inherited) < course.inherited
         if self.loss is not None:
-            course.again += key in course.seen
+            course.again += is_old
         elif course.last is not None and number > course.last[2]:
             self._strides.append(number - course.last[2])
-        self.is_ahead = key not in course.seen
+        self.is_ahead = not is_old
         course.seen.add(key)
+        self._places.setdefault(key, len(self._places))
         course.last = key
 
 

@@ -6,6 +6,7 @@ which words a job's state is told is decided here too, so that all commands tell
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
-from et.steps import find_cause, parse_step, tell_cause
+from et.steps import MAX_LINE, find_cause, parse_step, tell_cause
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
@@ -43,8 +44,8 @@ EVENTS = Resource("", "v1", "events", "Event")
 """The older form of Events: it is the one that the roles view and edit may read everywhere."""
 SCALINGS = (SCALE_INS, SCALE_OUTS)
 ENDED = frozenset({"Succeeded", "Failed"})
-CAUSE_TAIL = "500"
-"""Lines at the end of a log among which an error is looked for."""
+CAUSE_TAIL = 500
+"""Lines at the end of a log among which an error is looked for; a long one counts as several."""
 SILENT_AFTER = timedelta(minutes=3)
 """A training that tells of its steps has told of one by then, most often."""
 
@@ -217,14 +218,18 @@ async def read_silence(cluster: Cluster, job: TrainingJob) -> str:
 
 async def _read_tail(cluster: Cluster, job: TrainingJob) -> list[str] | None:
     """The end of the launcher's log, None where there is no launcher or it cannot be read."""
+    params = {"tailLines": str(CAUSE_TAIL)}
+    tail: deque[str] = deque(maxlen=CAUSE_TAIL)
     try:
         launcher = find_launcher(await read_pods(cluster, job), job)
         if launcher is None:
             return None
-        async with aclosing(read_log_lines(cluster, launcher, {"tailLines": CAUSE_TAIL})) as lines:
-            return [line async for line in lines]
+        async with aclosing(read_log_lines(cluster, launcher, params)) as lines:
+            async for line in lines:
+                tail.append(line[:MAX_LINE])
     except KubeError:
         return None
+    return [*tail]
 
 
 def explain_silence(job: TrainingJob, now: datetime) -> str:

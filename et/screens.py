@@ -54,7 +54,10 @@ half an hour for a line of the former, and cannot read the latter."""
 
 def read_colors(text: str) -> Text:
     """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
-    return Text.from_ansi(_TOO_MUCH.sub("", text), style="default")
+    fit = _TOO_MUCH.sub("", text)
+    if _TOO_MUCH.search(fit):  # its halves stood around what was taken out
+        return Text(fit, style="default")
+    return Text.from_ansi(fit, style="default")
 
 
 def escape(text: str) -> str:

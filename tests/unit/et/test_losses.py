@@ -16,6 +16,7 @@ from et_operator.model.listings import Listing
 from et_operator.model.pods import Pod
 from et_operator.model.specs import LossRecovery
 from et_operator.model.statuses import JobStatus, Leaving, WorkerRecord, WorkerState
+from tests.counting import count_steps, find_peak
 from tests.planning_makers import make_spec
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -463,3 +464,32 @@ def test_workers_that_are_lost_together_are_one_loss() -> None:
         f"{LOST}, {HEIR} were lost: no step for 4.0 s (from step to step it takes 1.0 s), "
         "1 step trained again"
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_rank_that_tells_of_steps_after_a_loss_costs_its_own_alone(is_shared: bool) -> None:
+    def tell_all(count: int) -> None:
+        loss = LastLoss()
+        for step in range(count):
+            for rank in range(1 + is_shared):
+                tell(loss, step, f"[{rank}]<stdout>:step={step}")
+        tell_loss(loss, 400.5)
+        for rank in range(2, count):
+            tell(loss, 401, f"[{rank}]<stdout>:step=1")
+        assert loss.training.again == 1
+
+    assert count_steps(lambda: tell_all(200)) < 2.5 * count_steps(lambda: tell_all(100))
+    assert find_peak(lambda: tell_all(200)) < 2.5 * find_peak(lambda: tell_all(100))
+
+
+@pytest.mark.long
+def test_of_long_lines_before_a_loss_as_much_is_kept_as_is_looked_at() -> None:
+    def tell_all(length: int) -> None:
+        loss = LastLoss()
+        for number in range(100):
+            tell(loss, number, f"step={number} " + "x" * length)
+        tell_loss(loss, 100.5)
+        assert len(loss.training.moments) == 100
+
+    assert find_peak(lambda: tell_all(20_000)) < 1.3 * find_peak(lambda: tell_all(10_000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime, timedelta
 
@@ -11,14 +12,16 @@ import pytest
 
 from et.errors import EtError
 from et.logs import Beginning
+from et.reading import read_cause
 from et.tailing import follow_logs, show_logs
 from et_contract.tails import TOLD, LastLines, encode_last_lines
 from et_kube.errors import KubeError, NotFound, Refused, ServerFailed
 from et_kube.resources import PODS, SCALE_INS, TRAINING_JOBS, Ref
+from et_operator.codec.decoding import decode_job
 from fakes.clock import START
 from tests.makers import make_job, make_scale_in
 from tests.simulation.lives import scale, start
-from tests.simulation.worlds import SimulatedWorld
+from tests.simulation.worlds import NAMESPACE, SimulatedWorld
 from tests.unit.et.rigs import BROKER, FakeLogs, join, make_screen, read
 
 SECOND = timedelta(seconds=1)
@@ -518,3 +521,30 @@ async def test_a_terminal_is_shown_no_controls_that_a_worker_printed(world: Simu
     await show_logs(join(world, logs), screen, "train", Beginning(), ["0"])
 
     assert not {"\x07", "\x9b", "\u202e"} & set(read(screen.out))
+
+
+class UnendingLine(FakeLogs):
+    """Pieces of one line: to the kubelet, which counts ends of lines, all of them are its last."""
+
+    async def read_log(self, ref: Ref, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        whole = {key: value for key, value in params.items() if key != "tailLines"}
+        async for line in FakeLogs.read_log(self, ref, whole):
+            yield line
+
+
+@pytest.mark.long
+async def test_of_the_end_of_a_log_as_much_is_kept_as_an_error_is_looked_for_in(
+    world: SimulatedWorld,
+):
+    world.end_command(1)
+    await world.until(lambda: world.phase() == "Failed")
+    await world.settle()
+    logs = UnendingLine()
+    logs.write("train-launcher", *["x" * 20_000] * 2000, "ValueError: no data" + "x" * 20_000)
+    job = decode_job(world.cluster.get(Ref(TRAINING_JOBS, NAMESPACE, "train")))
+    tracemalloc.start()
+    cause = await read_cause(join(world, logs), job)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert cause.startswith("ValueError: no data")
+    assert peak < 8_000_000

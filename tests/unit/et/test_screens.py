@@ -91,6 +91,25 @@ def test_a_colour_of_more_digits_than_python_reads_is_text():
     assert read_colors(f"\x1b[{digits}mx").plain == f"[{digits}mx"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\x1b\x1b][" + "9" * 5000 + "m",
+        "\x1b[" + "9" * 99 + "\x1b]" + "9" * 5000 + "m",
+        "\x1b\x1b]]" * 2**18,
+    ],
+    ids=["colour", "digits", "titles"],
+)
+def test_what_is_too_much_again_once_some_was_taken_out_is_text(line: str):
+    screen = make_screen(is_terminal=True)
+    show_log(screen, line)
+    shown = OURS.sub("", read_raw(screen))
+    assert shown.startswith("w | \\x1b")
+    assert escape(shown) == shown
+
+
 def test_colours_of_a_log_are_kept_and_what_a_link_stands_on():
     text = read_colors(f"\x1b[1;31mred\x1b[0m {ATTACKS['link']} \x1b[38;2;1;2;3mown\x1b[0m")
     assert text.plain == "red click own"
