@@ -20,8 +20,6 @@ _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _MERGE = "tag:yaml.org,2002:merge"
 MOST_VALUES = 1_000_000
 """Values of a document, those of an alias wherever it stands: an API server takes no more bytes."""
-
-
 _TOO_MANY = f"more than {MOST_VALUES} values, with those that its aliases stand for"
 
 
@@ -47,10 +45,11 @@ def _check(source: str, document: Any) -> Any:
     rest = [document]
     while rest:
         value = rest.pop()
-        parts = value.values() if isinstance(value, dict) else value
-        if isinstance(parts, (list, type({}.values()))):
-            left -= len(parts)
-            rest += parts
+        parts = [*value.values()] if isinstance(value, dict) else value
+        if not isinstance(parts, list):
+            continue
+        left -= len(parts)
+        rest += parts
         if left < 0:
             raise EtError(f"{source} has {_TOO_MANY}")
     try:

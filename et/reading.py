@@ -226,7 +226,8 @@ async def _read_tail(cluster: Cluster, job: TrainingJob) -> list[str] | None:
             return None
         async with aclosing(read_log_lines(cluster, launcher, params)) as lines:
             async for line in lines:
-                tail.append(line[:MAX_LINE])
+                drawn = line.rstrip("\r").rpartition("\r")[2]  # a bar is drawn on itself
+                tail.append(drawn[:MAX_LINE])
     except KubeError:
         return None
     return [*tail]

@@ -548,3 +548,15 @@ async def test_of_the_end_of_a_log_as_much_is_kept_as_an_error_is_looked_for_in(
     tracemalloc.stop()
     assert cause.startswith("ValueError: no data")
     assert peak < 8_000_000
+
+
+@pytest.mark.long
+async def test_an_error_behind_a_bar_that_was_drawn_on_itself_is_found(world: SimulatedWorld):
+    world.end_command(1)
+    await world.until(lambda: world.phase() == "Failed")
+    await world.settle()
+    logs = FakeLogs()
+    bar = "".join(f"{step}%|##\r" for step in range(1000))
+    logs.write("train-launcher", f"{bar}ValueError: no data")
+    job = decode_job(world.cluster.get(Ref(TRAINING_JOBS, NAMESPACE, "train")))
+    assert await read_cause(join(world, logs), job) == "ValueError: no data"
