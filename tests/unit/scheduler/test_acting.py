@@ -84,9 +84,8 @@ class Desk:
 
 
 def change(name: str, step: Step, reason: Reason = Reason.STARTED) -> Change:
-    return Change(
-        name, step, Admission(1, AdmissionState.ADMITTED, workers=2, reason=reason, message="x")
-    )
+    told = Admission(1, AdmissionState.ADMITTED, "main", workers=2, reason=reason, message="x")
+    return Change(name, step, told)
 
 
 CHANGES = (
