@@ -36,7 +36,7 @@ from et_scheduler.codec.reading import (
     read_text,
 )
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
 from et_scheduler.model.shapes import SECOND, Shape
 
 LEAST_COOLDOWN = 30
@@ -182,8 +182,9 @@ def _build(metadata: Json, spec: Json, status: Json, *, is_waiting: bool) -> Job
 def _find_admission(spec: Json, status: Json) -> Admission | None:
     """What we told it. Of one that is admitted and has lost that, what it has by now.
 
-    Its pods run, and count; and until it is told again the operator leaves its number as it is. A
-    pass notes that it is bound, which is not known here: so all of it is written.
+    Its pods run, and count; and until it is told again the operator leaves its number as it is. It
+    has stood, and is lacking from now on what it lacks. As one that has given something: the next
+    pass notes that this is over, and so all of it is written.
     """
     if status.get("admission") is not None:
         found = decode_admission(status["admission"])
@@ -203,6 +204,8 @@ def _find_admission(spec: Json, status: Json) -> Admission | None:
         workers=_read_workers(status, "decidedReplicas", replicas),
         queued_at=since,
         since=since,
+        bound_at=since,
+        gave_for=Gift(Purpose.LIMIT),
     )
 
 

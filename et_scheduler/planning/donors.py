@@ -162,7 +162,7 @@ class Donors:
         entries: _Entries = []
         for shape, places in draft.find_places(standing.job, pods):
             number = self._number(shape)
-            entries += [(place, number) for place in places]
+            entries += [(place, number) for place in places if place not in self._room.unready]
         return entries
 
     def _number(self, shape: Shape) -> int:

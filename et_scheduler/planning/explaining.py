@@ -56,8 +56,9 @@ def tell_room_comes(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reaso
 
 def _tell_coming(draft: Draft, standing: Standing) -> str:
     """What comes that no job gives back."""
-    places = standing.held[1].list_places() if standing.held is not None else ()
-    names = [draft.room.nodes[place].name for place in draft.room.unready if place in places]
+    held = standing.held[1].list_places() if standing.held is not None else ()
+    places = sorted(draft.room.unready.intersection(held))
+    names = [draft.room.nodes[place].name for place in places]
     return f"{_name_some(names)} not ready for the moment" if names else "pods are ending"
 
 

@@ -54,13 +54,15 @@ class Search:
     def collect(self, standings: Iterable[Standing] | None = None) -> None:
         """Look up who of them, or of all, could give at all, and where."""
         by_place: dict[int, list[_Pick]] = defaultdict(list)
-        places = self.draft.room.places
+        places, unready = self.draft.room.places, self.draft.room.unready
         for standing in self.draft.standings.values() if standings is None else standings:
             if not standing.surplus or self.rank(standing, len(standing.workers)) is None:
                 continue
             for pod in reversed(standing.workers):
                 place = places.get(pod.node)
-                if place is not None and (self.allowed is None or self.allowed[place]):
+                if place is None or place in unready:  # nobody who is asked there can end now
+                    continue
+                if self.allowed is None or self.allowed[place]:
                     by_place[place].append((standing, pod))
         self._by_place = dict(by_place)
         holds = self.draft.holds.by_uid.values()

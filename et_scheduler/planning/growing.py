@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Admission, Purpose
+from et_scheduler.model.jobs import Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.filling import Fill
@@ -27,12 +27,13 @@ def grow_all(draft: Draft) -> None:
     for the level of all nobody that runs grows; where that takes long, up to the level alone.
     """
     wanted = find_wanted(draft)
-    growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted)]
+    levelled = _find_levelled(draft)
+    growers = [one for one in draft.list_admitted() if _may_grow(draft, one, wanted, levelled)]
     menders = [one for one in draft.list_admitted() if one.is_mending]
     fill = Fill(draft, draft.room, {one.job.uid: one.size for one in (*growers, *menders)})
     if _is_level_soon(draft):
         growers = [one for one in growers if one.is_fresh]
-    elif growers and (is_levelling(draft) or _has_levelled(draft)):
+    elif growers and (is_levelling(draft) or levelled is not None):
         levels = fill_from_least(draft, list_levelled(draft))
         fill.run((one for one in growers if one.job.uid in levels), levels)
     fill.run(one for one in growers if one.is_fresh or not is_levelling(draft))
@@ -111,7 +112,9 @@ def _keep(draft: Draft, standing: Standing, fill: Fill) -> None:
     draft.change(standing, Step.GIVE, workers=workers, **fields)
 
 
-def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
+def _may_grow(
+    draft: Draft, standing: Standing, wanted: frozenset[str], levelled: int | None
+) -> bool:
     if not standing.is_elastic or standing.size >= standing.most or standing.leaving:
         return False
     if standing.is_fresh:
@@ -120,7 +123,7 @@ def _may_grow(draft: Draft, standing: Standing, wanted: frozenset[str]) -> bool:
         return has_seats and wanted.isdisjoint(name for name, _ in standing.job.worker.requests)
     if not is_steady(standing):
         return False
-    goes_on = _goes_on(draft, standing) or _has_rest_of_level(draft, standing)
+    goes_on = _goes_on(draft, standing) or _has_rest_of_level(standing, levelled)
     return is_rested(draft, standing) or (goes_on and _may_take(draft, standing))
 
 
@@ -133,14 +136,13 @@ def _goes_on(draft: Draft, standing: Standing) -> bool:
     return since is not None and draft.now - since < draft.rules.grown_together
 
 
-def _has_rest_of_level(draft: Draft, standing: Standing) -> bool:
+def _has_rest_of_level(standing: Standing, levelled: int | None) -> bool:
     """Whether it grew while some left for the level, the last of whom has gone: once more, then.
 
     What is given for that comes in parts. While this one rests, others would have the rest of it.
     """
     since = standing.admission.resized_at
-    asked = (one.leaving_since for one in _list_level_gifts(draft)) if since is not None else ()
-    return any(at is not None and since is not None and since >= at for at in asked)
+    return since is not None and levelled is not None and since >= levelled
 
 
 def is_rested(draft: Draft, standing: Standing) -> bool:
@@ -190,21 +192,22 @@ def _is_level_soon(draft: Draft) -> bool:
     return any(not draft.has_passed(one.admission.leaving_since, wait) for one in givers)
 
 
-def _has_levelled(draft: Draft) -> bool:
-    """Whether all have gone who went for the level of all: who is below it grows before others.
+def _find_levelled(draft: Draft) -> int | None:
+    """Where this pass sees that the last has gone for the level of all: since when he was asked.
 
-    By what queues are due those who have given might have it again, and give it again, for good:
-    of that they may have less although they are above the level.
+    Who is below the level grows before others then: by what queues are due those who have given
+    might have it again, and give it again, for good. Of that they may have less although they are
+    above the level. Who is overdue has not gone, and is waited for by nobody.
     """
-    return bool(_list_level_gifts(draft))
-
-
-def _list_level_gifts(draft: Draft) -> list[Admission]:
-    """As what those were admitted who have all gone for the level of all, in the pass of that."""
     if is_levelling(draft):
-        return []
-    given = (one.was for one in draft.standings.values() if one.was and not one.leaving)
-    return [was for was in given if was.gave_for and was.gave_for.purpose is Purpose.LEVEL]
+        return None
+    asked = (
+        was.leaving_since or 0
+        for one in draft.standings.values()
+        if (was := one.was) is not None and was.gave_for != one.admission.gave_for
+        if was.gave_for is not None and was.gave_for.purpose is Purpose.LEVEL
+    )
+    return min(asked, default=None)
 
 
 def list_levelled(draft: Draft) -> dict[str, Standing]:

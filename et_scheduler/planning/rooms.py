@@ -67,8 +67,9 @@ class Room:
         self.is_stranded = False
         self.now = self.allocatable - taken
         self.later = self.now + leaving
-        self.unready = [p for p, node in enumerate(self.nodes) if node.unready_since is not None]
-        self.now[self.unready] = np.minimum(self.now[self.unready], 0)
+        unready = [p for p, node in enumerate(self.nodes) if node.unready_since is not None]
+        self.now[unready] = np.minimum(self.now[unready], 0)
+        self.unready = frozenset(unready)
         self._traits = Traits(self.nodes)
         self._masks: dict[Shape, Mask] = {}
         self._holdable: dict[Shape, bool] = {}

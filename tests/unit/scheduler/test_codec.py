@@ -21,7 +21,7 @@ from et_scheduler.codec.pods import GONE, Tenant, decode_pod
 from et_scheduler.codec.queues import decode_queue, open_queue
 from et_scheduler.codec.reading import MAX_INTEGER
 from et_scheduler.codec.shapes import decode_shape
-from et_scheduler.model.jobs import Admission, Eviction, Gift, Purpose
+from et_scheduler.model.jobs import Admission, Eviction, Gift, Pod, Purpose
 from et_scheduler.model.queues import DEFAULT_ORDER
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import MINUTE, SECOND, Effect, Operator, Shape
@@ -29,6 +29,7 @@ from et_scheduler.planning.rooms import Room
 from et_scheduler.state.surveying import build_pod
 from fakes.carriers import make_node, make_service
 from fakes.schemas import admit, find_definition
+from tests.unit.scheduler import makers
 from tests.unit.scheduler.rigs import make_held
 
 Document = dict[str, Any]
@@ -236,11 +237,29 @@ def test_who_runs_and_has_lost_its_admission_has_what_the_operator_has_decided(
     assert (not stored.trouble) is is_read
     assert (stored.job.queue, stored.job.admitted_number) == ("main", 3)
     at = 1_767_225_600_000
-    told = Admission(3, AdmissionState.ADMITTED, "main", asked, 4, queued_at=at, since=at)
+    times = {"queued_at": at, "since": at, "bound_at": at, "gave_for": Gift(Purpose.LIMIT)}
+    told = Admission(3, AdmissionState.ADMITTED, "main", asked, 4, **times)  # type: ignore[arg-type]
     assert stored.job.admission == told
     undecided = decode_job(make_stored(**running, **how))
     assert undecided.job is not None
     assert undecided.job.admission == replace(told, workers=2)
+
+
+def test_who_has_lost_its_admission_and_lacks_a_worker_has_its_time_for_that() -> None:
+    """As everybody has who stands; and whatever becomes of it, it is told anew."""
+    running = {"conditions": RUNNING, "admittedNumber": 3}
+    job = decode_job(make_stored(**running, decidedReplicas=2)).job
+    assert job is not None
+    pods = (Pod("l", "x", makers.NOW, is_launcher=True), Pod("w", "x", makers.NOW))
+    job = replace(job, pods=pods, minimum=2, launcher=makers.NOTHING, worker=makers.cpus(1))
+    nodes, end = (makers.make_node("x"),), makers.NOW + 10 * MINUTE
+    [told] = makers.decide_on(nodes, [job]).values()
+    assert (told.state, told.gave_for) == (AdmissionState.ADMITTED, None)
+    assert told.short_since == makers.NOW
+    job = replace(job, admission=told)
+    assert makers.decide_on(nodes, [job], now=end - 1) == {}
+    [told] = makers.decide_on(nodes, [job], now=end).values()
+    assert told.state is AdmissionState.WAITING
 
 
 def test_who_leaves_does_so_since_the_operator_says_it() -> None:

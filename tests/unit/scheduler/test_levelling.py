@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
+import pytest
+
 from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
 from et_scheduler.model.queues import Queue
@@ -22,6 +24,7 @@ from et_scheduler.model.shapes import (
 from et_scheduler.planning.passing import decide
 from et_scheduler.simulating.jobs import Work
 from et_scheduler.simulating.simulation import Simulation
+from tests.counting import count_steps
 from tests.unit.scheduler.makers import NOW, cpus, make_job, make_node, make_simulation, run_on
 
 
@@ -213,6 +216,25 @@ def test_who_takes_minutes_to_leave_keeps_nobody_from_room_beside_him() -> None:
     told = grow(job, 2 * MINUTE)
     assert told is not None
     assert (told.workers, told.resized_at) == (8, NOW), "and then it rests"
+
+
+def test_who_is_overdue_for_the_level_keeps_no_cool_down_from_counting() -> None:
+    """He is waited for by nobody, and has not gone: others rest as after any growth."""
+    job = make_job("c", 1, 8, worker=only_in("y"), cooldown=15 * MINUTE)
+    assert grow(run_on(job, "node-y", resized_at=NOW - 20 * SECOND), 13 * MINUTE) is None
+    assert grow(run_on(job, "node-y", resized_at=NOW - 16 * MINUTE), 13 * MINUTE) is not None
+
+
+@pytest.mark.long
+def test_who_may_grow_is_found_by_one_look_at_all() -> None:
+    def count(jobs: int) -> int:
+        nodes = tuple(make_node(f"n{index}", 1) for index in range(jobs))
+        full = [
+            run_on(make_job(f"j{i}", 1, 4), f"n{i}", resized_at=NOW - HOUR) for i in range(jobs)
+        ]
+        return count_steps(lambda: decide(Cluster(nodes), (Queue("main"),), full, NOW))
+
+    assert count(400) < 2.5 * count(200)
 
 
 def test_above_the_level_nobody_grows_before_it_is_there() -> None:

@@ -13,7 +13,7 @@ from et_scheduler.model.cluster import Cluster, Headroom, Leaving, Node
 from et_scheduler.model.decisions import Decision
 from et_scheduler.model.jobs import Job
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import CPU, MINUTE, SECOND
+from et_scheduler.model.shapes import CPU, HOUR, MINUTE, SECOND
 from et_scheduler.planning.passing import decide
 from fakes import carriers
 from tests.unit.scheduler.makers import (
@@ -53,6 +53,18 @@ def test_nobody_goes_for_one_who_waits_for_room_on_a_node_that_will_be_ready_aga
     assert pass_over(NOT_READY, jobs, BACK - 1).changes == ()
     gone = {one.uid: one.admission for one in pass_over(NOT_READY, jobs, BACK).changes}
     assert gone["low"].reason is Reason.EVICTED
+
+
+def test_nobody_is_asked_to_go_on_a_node_where_nobody_can_end_now() -> None:
+    away, there = (
+        run_on(make_job(name, 1, 1, 8, priority=-1), node, since=NOW - age * HOUR)
+        for name, node, age in (("away", "x", 1), ("there", "y", 2))
+    )
+    node = make_node("x", unready_since=NOW)
+    assert set(decide_on((node, OTHER), [away, there, WAITER])) == {"there", "w"}
+    assert set(decide_on((node,), [away, WAITER])) == {"w"}
+    grown = run_on(make_job("grown", 1, 8, priority=-1), *["x"] * 8)
+    assert "grown" not in decide_on((node,), [grown, make_job("w", 1, 1, 4)])
 
 
 def test_a_pass_is_due_when_it_is_waited_for_no_more() -> None:
