@@ -46,7 +46,7 @@ def _check(source: str, document: Any) -> Any:
     while rest:
         value = rest.pop()
         parts = [*value.values()] if isinstance(value, dict) else value
-        if not isinstance(parts, list):
+        if not isinstance(parts, (list, tuple)):
             continue
         left -= len(parts)
         rest += parts

@@ -75,8 +75,16 @@ class View(Presence):
 
     @cached_property
     def kept_off(self) -> dict[str, list[str]]:
-        """The nodes that pods without one keep off, by the text that is on them, of the first."""
-        return list_all_avoided(pod.avoids for pod in self.snapshot.pods if pod.node is None)
+        """The nodes that own pods without one keep off, by the text that is on them, of the first.
+
+        Anybody may have made the others, as many as he likes.
+        """
+        job, launcher = self.job.key.name, self.launcher
+        return list_all_avoided(
+            pod.avoids
+            for pod in self.snapshot.pods
+            if pod.node is None and (pod is launcher or is_called(pod.name, job, Role.WORKER))
+        )
 
     def call_hosts(self, nodes: Iterable[str]) -> list[str]:
         """The hostnames of these nodes. One that has none cannot be named to a pod."""

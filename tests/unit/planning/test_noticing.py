@@ -533,6 +533,23 @@ def test_a_worker_without_a_node_is_made_anew_once_one_stays_that_it_keeps_off()
     assert world.pods["job-worker-4"].avoids == ""
 
 
+def test_and_so_it_is_however_many_pods_of_others_keep_off_other_nodes() -> None:
+    """Whoever writes owners and labels into his own pods is no member by that."""
+    world = start()
+    say(world, "n2", AT_ONCE)
+    world.settle()
+    stranger = replace(world.pods["job-launcher"], node=None, phase="Pending", epoch=None)
+    uids = map(str, range(MOST_TEXTS))
+    strangers = {
+        f"a-{uid}": replace(stranger, name=f"a-{uid}", uid=uid, avoids=f"x{uid}") for uid in uids
+    }
+    world.pods = strangers | world.pods
+    say(world, "n2", None)
+    world.wait(90)
+    world.settle()
+    assert "job-worker-3" not in world.pods
+
+
 def test_and_so_it_is_where_a_word_remains_that_keeps_no_new_one_off() -> None:
     world = start()
     say(world, "n2", AT_ONCE)
