@@ -66,6 +66,8 @@ def decode_admission(body: object) -> Admission:
         grown_from=read_integer(body, "grownFrom", most=MAX_WORKERS),
         retry_at=read_moment(body, "retryAt"),
         resized_at=read_moment(body, "resizedAt"),
+        levelled_at=read_moment(body, "levelledAt"),
+        level_turns=read_integer(body, "levelTurns", most=MAX_INTEGER),
         leaving_since=read_moment(body, "leavingSince"),
     )
 
@@ -107,6 +109,8 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         "grownFrom": admission.grown_from or None,
         "retryAt": write_moment(admission.retry_at),
         "resizedAt": write_moment(admission.resized_at),
+        "levelledAt": write_moment(admission.levelled_at),
+        "levelTurns": admission.level_turns or None,
         "leavingSince": write_moment(admission.leaving_since),
     }
 

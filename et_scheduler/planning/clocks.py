@@ -23,6 +23,7 @@ _WAITED_FROM = (
     "short_since",
     "leaving_since",
     "resized_at",
+    "levelled_at",
 )
 """A place in line is none of them: nobody waits for it, and who came first came first."""
 

@@ -41,7 +41,8 @@ def grow_all(draft: Draft) -> None:
     for standing in growers:
         after = fill.sizes[standing.job.uid]
         if after > standing.size:
-            _apply(draft, standing, after, fill.places[standing.job.uid])
+            is_given = levelled is not None or is_levelling(draft)
+            _apply(draft, standing, after, fill.places[standing.job.uid], is_given=is_given)
     for standing in menders:
         fill.note_booked()
         fill.mend(standing)
@@ -61,7 +62,10 @@ def _keep_what_is_worth(draft: Draft, fill: Fill, growers: Iterable[Standing]) -
         fill.reach(standing, _find_worth(draft, standing))
 
 
-def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) -> None:
+def _apply(
+    draft: Draft, standing: Standing, workers: int, places: list[int], *, is_given: bool
+) -> None:
+    """`is_given`: into room that others have left for the level of all."""
     draft.resize(standing, workers)
     if standing.is_fresh:  # it starts with them, on nodes that may be reserved for others
         seats = standing.gang_seats or Seats()
@@ -75,6 +79,7 @@ def _apply(draft: Draft, standing: Standing, workers: int, places: list[int]) ->
         workers=workers,
         placement=draft.holds.build_placement(standing, places),
         resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
+        levelled_at=draft.now if is_given else standing.admission.levelled_at,
         short_since=draft.now,
         grown_from=standing.size,
         reason=Reason.GROWN,

@@ -6,12 +6,13 @@ are given: who is below the level grows in a later pass, into room that is free 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
-from et_scheduler.planning.drafts import Draft, count_hours
+from et_scheduler.planning.drafts import MOST_SPARED, Draft, count_hours
 from et_scheduler.planning.filling import Fill, mask_held
 from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
@@ -67,6 +68,11 @@ class _Batch:
         self.draft = draft
         self.donors = donors
         self.given: dict[str, list[Pod]] = defaultdict(list)
+        self.turning = set[str]()
+        """Who gives what he was given to one that was there then."""
+        self.levelled = sorted(
+            at for uid in donors if (at := draft.standings[uid].admission.levelled_at) is not None
+        )
         self.outlook = _Outlook(draft)
         self.outside = mask_held(draft)
 
@@ -86,12 +92,15 @@ class _Batch:
             donor.workers = sorted((*donor.workers, *pods), key=lambda pod: (pod.created, pod.name))
             text = "has more than its level: others are further below theirs"
             self.draft.shrink(donor, pods, Gift(Purpose.LEVEL), text)
+            turns = donor.admission.level_turns + 1 if uid in self.turning else 0
+            self.draft.change(donor, Step.GIVE, level_turns=turns)
 
     def _sort(self, receiver: Standing, level: int) -> Hashable:
         """What decides who gives for it, and what it could take."""
         job, is_bound = receiver.job, receiver.outside < receiver.floor
         sizes = (receiver.size, receiver.most, job.sizes, level)
-        return (self.draft.get_queue(receiver), job.worker, is_bound, sizes)
+        later = bisect_left(self.levelled, receiver.admission.since)
+        return (self.draft.get_queue(receiver), job.worker, is_bound, sizes, later)
 
     def _serve(self, receiver: Standing, level: int) -> bool:
         """Whether others give for it: as much as it could take of what it lacks."""
@@ -105,7 +114,7 @@ class _Batch:
             if reached == goal:
                 size = self.outlook.find_size(receiver, goal, search.given)
             if size == goal:
-                self._ask(search)
+                self._ask(search, receiver)
                 return True
             search.undo()
             if size <= receiver.size:
@@ -135,10 +144,12 @@ class _Batch:
             return _is_far(self.draft, reached - receiver.size, receiver, level)
         return reached > receiver.size and is_worth(self.draft, receiver, reached)
 
-    def _ask(self, search: Search) -> None:
+    def _ask(self, search: Search, receiver: Standing) -> None:
         for uid, pods in search.pop_given().items():
             names = {pod.name for pod in pods}
             donor = self.draft.standings[uid]
+            if _was_given_beside(donor, receiver):
+                self.turning.add(uid)
             donor.workers = [pod for pod in donor.workers if pod.name not in names]
             self.given[uid] += pods
 
@@ -148,6 +159,8 @@ class _Batch:
 
         def rank(donor: Standing, left: int) -> int | None:
             if left <= self.donors.get(donor.job.uid, left):
+                return None
+            if _was_given_beside(donor, receiver) and not _has_had(self.draft, donor):
                 return None
             theirs = self.draft.get_queue(donor)
             if theirs != mine:
@@ -241,6 +254,22 @@ def _is_refused(draft: Draft, standing: Standing) -> bool:
     if not hours or retry_at is None:
         return False
     return not draft.has_passed(retry_at, hours * draft.rules.evicted_again)
+
+
+def _was_given_beside(donor: Standing, receiver: Standing) -> bool:
+    """Whether others gave for the level while both were there, and the donor has grown by that."""
+    at = donor.admission.levelled_at
+    return at is not None and receiver.admission.since <= at
+
+
+def _has_had(draft: Draft, donor: Standing) -> bool:
+    """Whether it has had what it was given for long enough: an hour, and twice as long each time.
+
+    What the level is depends on where pods are, and on where room for services is kept: two that
+    are each above it in turn would give to each other for good.
+    """
+    at, turns = donor.admission.levelled_at, min(donor.admission.level_turns, MOST_SPARED)
+    return draft.has_passed(at, draft.rules.evicted_again << turns)
 
 
 def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:

@@ -234,6 +234,8 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         gave_for=None,
         retry_at=None,
         resized_at=None,
+        levelled_at=None,
+        level_turns=0,
         **NO_WAIT,
     )
     standing.is_admitted = standing.is_fresh = True

@@ -61,6 +61,8 @@ ADMISSIONS = st.builds(
     grown_from=st.integers(0, 1024),
     retry_at=MAYBE,
     resized_at=MAYBE,
+    levelled_at=MAYBE,
+    level_turns=NUMBERS,
 )
 
 

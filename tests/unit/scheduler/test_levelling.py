@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from et_scheduler.model.cluster import Cluster
+from et_scheduler.model.cluster import Cluster, Headroom
 from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import (
@@ -273,3 +273,45 @@ def test_who_rests_after_a_part_of_what_is_given_has_the_rest_too() -> None:
     drains = cycle([MINUTE, 9 * MINUTE])
     simulation.drain = lambda _: next(drains)
     assert measure(simulation) == {"a": (14, 6), "b": (14, 26), "c": (13, 0)}
+
+
+@pytest.mark.long
+def test_two_who_are_above_their_level_in_turn_do_not_give_to_each_other_for_good() -> None:
+    """Where room for services is kept, and with it the level, depends on which of them has more."""
+    tiny = replace(make_shape({CPU: 10}), host_ports=frozenset({"TCP/80"}))
+    jobs = [
+        make_job("a", 2, 2, 2, launcher=cpus(1), created=270 * SECOND),
+        make_job("b", 1, 9, launcher=cpus(1), queue="other", created=240 * SECOND),
+        make_job("c", 4, 8, 4, sizes=(4, 8), priority=1, created=180 * SECOND),
+        make_job("d", 3, 7, 3, launcher=cpus(1), priority=1, created=480 * SECOND),
+        make_job("e", 3, 9, worker=tiny, launcher=cpus(1), queue="other", created=600 * SECOND),
+    ]
+    nodes = (make_node("x", 16, pool="x"), make_node("y", 16), make_node("z", 16))
+    simulation = make_simulation(nodes, jobs, (Queue("main", weight=3), Queue("other")))
+    simulation.headroom = Headroom(cpus(3), 1)
+    simulation.run(24 * HOUR)
+    assert sum(one.ended_workers for one in simulation.jobs.values()) < 50
+
+
+def test_who_was_given_something_for_the_level_gives_at_once_for_who_comes_later() -> None:
+    """For who was there already after an hour, after two of them where that goes on."""
+    giver = run_on(make_job("a", 1, 40), *["node"] * 15, levelled_at=NOW - HOUR + SECOND)
+    cluster = Cluster((make_node("node", 16),))
+
+    def give(job: Job, now: int = NOW) -> Admission | None:
+        found = decide(cluster, (Queue("main"),), [job, replace(below, admission=told)], now)
+        return {one.uid: one.admission for one in found.changes}.get("a")
+
+    below = run_on(make_job("b", 1, 40), "node")
+    told = below.admission
+    assert give(giver) is None
+    given = give(giver, NOW + SECOND)
+    assert given is not None
+    assert given.level_turns == 1
+    again = replace(giver, admission=replace(giver.admission, level_turns=1))  # type: ignore[type-var]
+    assert give(again, NOW + HOUR) is None
+    below = run_on(make_job("b", 1, 40), "node", since=NOW - MINUTE)
+    told = below.admission
+    given = give(again)
+    assert given is not None
+    assert given.level_turns == 0
