@@ -27,6 +27,9 @@ EXAMPLES = int(os.environ.get("CLUSTERS", "10"))
 """Generated clusters for each property, the same in each run: few in `make check`, more in `make
 test`, 10,000 in all with SIMULATE=all."""
 MOST_PASSES = 400
+MOST_LATE = 6
+"""Passes that change something in the third hour: nodes that are held are open once in an hour, and
+twice as long each time; for the level of all somebody may give once more."""
 TINY = make_shape({CPU: 10})
 """Of them there are more than places for pods where nodes have few."""
 
@@ -186,7 +189,8 @@ def test_a_cluster_that_stands_still_comes_to_rest(drawn: Any) -> None:
     simulation.checks += [watch, Judge()]
     simulation.run(3 * HOUR)
     assert simulation.passes < MOST_PASSES
-    assert not watch.changes or watch.changes[-1] < 2 * HOUR, "no two resize each other in turns"
+    late = [at for at in watch.changes if at >= 2 * HOUR]
+    assert len(late) <= MOST_LATE, "no two resize each other in turns"
     jobs = simulation.show_jobs()
     for _ in range(2):
         assert not decide(simulation.show_cluster(), queues, jobs, simulation.clock.now).changes
