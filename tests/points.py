@@ -199,7 +199,7 @@ POINTS = (
     Point("fallback", "a gang that nobody can place is taken back; others go on", TRAINING),
     Point("quota-in-queue", "a quota refuses a job's pods: told; others in line start", TRAINING),
     Point("priority", "the priority that arena sets decides who is first in line", TRAINING),
-    Point("scaling-in-queue", "ScaleIn, ScaleOut: Fixed within its queue, Auto is told", REAL),
+    Point("scaling-in-queue", "ScaleIn, ScaleOut: Fixed within its queue, Auto is told", TRAINING),
     Point("demo", "make demo: sizes 2, 4, 3, 2 seen by the training; two in a queue", TRAINING),
 )
 

@@ -67,7 +67,9 @@ def decode_admission(body: object) -> Admission:
         retry_at=read_moment(body, "retryAt"),
         resized_at=read_moment(body, "resizedAt"),
         levelled_at=read_moment(body, "levelledAt"),
+        levelled_since=read_moment(body, "levelledSince"),
         level_turns=read_integer(body, "levelTurns", most=MAX_INTEGER),
+        rounds=read_integer(body, "rounds", most=MAX_INTEGER),
         leaving_since=read_moment(body, "leavingSince"),
     )
 
@@ -110,7 +112,9 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         "retryAt": write_moment(admission.retry_at),
         "resizedAt": write_moment(admission.resized_at),
         "levelledAt": write_moment(admission.levelled_at),
+        "levelledSince": write_moment(admission.levelled_since),
         "levelTurns": admission.level_turns or None,
+        "rounds": admission.rounds or None,
         "leavingSince": write_moment(admission.leaving_since),
     }
 

@@ -24,6 +24,7 @@ _WAITED_FROM = (
     "leaving_since",
     "resized_at",
     "levelled_at",
+    "levelled_since",
 )
 """A place in line is none of them: nobody waits for it, and who came first came first."""
 

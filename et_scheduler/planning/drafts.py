@@ -95,6 +95,7 @@ class Draft:
         self.unseated: list[tuple[Standing, Gang]] = []
         self.kept: list[tuple[Gang, Seats]] = []
         self.awaited: set[str] = set()
+        self.evicted_for: set[str] = set()
         self.weights: Counts | None = None
         self.levelling: bool | None = None
 
@@ -174,6 +175,17 @@ class Draft:
         admission, rules = standing.admission, self.rules
         hours = count_hours(admission.attempts, allowed) if standing.is_waiting else 0
         is_over = not hours or self.has_passed(admission.since, hours * rules.evicted_again)
+        return 0 if is_over else hours
+
+    def find_pause(self, standing: Standing) -> int:
+        """For how many hours no more whole jobs go for it: twice they did, and others had the room.
+
+        As pods of others that had waited for any: whoever asked again at once would have one job go
+        after the other, and never begin. After an hour some go once more, then after two.
+        """
+        admission, rules = standing.admission, self.rules
+        hours = count_hours(admission.rounds)
+        is_over = not hours or self.has_passed(admission.unfit_since, hours * rules.evicted_again)
         return 0 if is_over else hours
 
     def is_open(self, standing: Standing) -> bool:

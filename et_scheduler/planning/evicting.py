@@ -115,7 +115,7 @@ def _claim_places(
         return None
     donors, allowed = get_donors(draft), draft.holds.get_allowed(waiter, is_asking=True)
     giving, going = _list_groups(draft, waiter, rank_for_claim(draft, claim))
-    if draft.find_spared(waiter):
+    if _are_whole_jobs_spared(draft, waiter):
         going = []
     if donors.may_fit(gang, allowed, giving, going):
         return None  # it is not places that lack, as far as is known
@@ -151,7 +151,7 @@ def _find_seats(
         seats = search.find(gang)
         if seats is not None:
             return seats, search
-    if not going or draft.find_spared(waiter) or waiter.job.uid in draft.awaited:
+    if not going or _are_whole_jobs_spared(draft, waiter) or waiter.job.uid in draft.awaited:
         return None
     has_waited = draft.has_waited(waiter)
     with draft.promises.with_wandering(draft.rank_priority(waiter) if has_waited else None):
@@ -163,7 +163,12 @@ def _find_seats(
         victims = trial.end()
     for victim in victims if seats is not None else ():
         evict(draft, victim, waiter)
+        draft.evicted_for.add(waiter.job.uid)
     return (seats, search) if seats is not None else None
+
+
+def _are_whole_jobs_spared(draft: Draft, waiter: Standing) -> bool:
+    return bool(draft.find_spared(waiter) or draft.find_pause(waiter))
 
 
 def _can_lose(draft: Draft, waiter: Standing, group: Group, donors: Donors) -> bool:

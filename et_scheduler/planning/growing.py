@@ -12,7 +12,7 @@ from typing import Any
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Purpose
 from et_scheduler.model.reasons import Reason
-from et_scheduler.planning.drafts import Draft
+from et_scheduler.planning.drafts import MOST_SPARED, Draft
 from et_scheduler.planning.filling import Fill
 from et_scheduler.planning.fitting import Seats
 from et_scheduler.planning.sizes import find_next
@@ -79,12 +79,29 @@ def _apply(
         workers=workers,
         placement=draft.holds.build_placement(standing, places),
         resized_at=standing.admission.resized_at if _goes_on(draft, standing) else draft.now,
-        levelled_at=draft.now if is_given else standing.admission.levelled_at,
+        **(_note_given(draft, standing) if is_given else {}),
         short_since=draft.now,
         grown_from=standing.size,
         reason=Reason.GROWN,
         message=f"{workers} workers: {workers - standing.was_size} more have room",
     )
+
+
+def _note_given(draft: Draft, standing: Standing) -> dict[str, int | None]:
+    """That it has room which others gave, with those that are there now; since when, stays."""
+    since = standing.admission.levelled_since
+    is_new = since is None or has_had(draft, standing)
+    return {"levelled_at": draft.now, "levelled_since": draft.now if is_new else since}
+
+
+def has_had(draft: Draft, standing: Standing) -> bool:
+    """Whether it has had what others gave for long enough: an hour, and twice as long each time.
+
+    What the level is depends on where pods are, and on where room for services is kept: two that
+    are each above it in turn would give to each other for good.
+    """
+    admission, turns = standing.admission, min(standing.admission.level_turns, MOST_SPARED)
+    return draft.has_passed(admission.levelled_since, draft.rules.evicted_again << turns)
 
 
 def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:

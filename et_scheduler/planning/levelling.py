@@ -12,12 +12,13 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from et_scheduler.model.decisions import Step
 from et_scheduler.model.jobs import Gift, Pod, Purpose
-from et_scheduler.planning.drafts import MOST_SPARED, Draft, count_hours
+from et_scheduler.planning.drafts import Draft, count_hours
 from et_scheduler.planning.filling import Fill, mask_held
 from et_scheduler.planning.fitting import Gang, release_seats
 from et_scheduler.planning.giving import Rank, Search
 from et_scheduler.planning.growing import (
     fill_from_least,
+    has_had,
     is_levelling,
     is_rested,
     is_steady,
@@ -70,8 +71,11 @@ class _Batch:
         self.given: dict[str, list[Pod]] = defaultdict(list)
         self.turning = set[str]()
         """Who gives what he was given to one that was there then."""
+        given = [draft.standings[uid] for uid in donors]
         self.levelled = sorted(
-            at for uid in donors if (at := draft.standings[uid].admission.levelled_at) is not None
+            one.admission.levelled_at or 0
+            for one in given
+            if one.admission.levelled_at is not None and not has_had(draft, one)
         )
         self.outlook = _Outlook(draft)
         self.outside = mask_held(draft)
@@ -99,7 +103,7 @@ class _Batch:
         """What decides who gives for it, and what it could take."""
         job, is_bound = receiver.job, receiver.outside < receiver.floor
         sizes = (receiver.size, receiver.most, job.sizes, level)
-        later = bisect_left(self.levelled, receiver.admission.since)
+        later = bisect_left(self.levelled, receiver.admission.bound_at or 0)
         return (self.draft.get_queue(receiver), job.worker, is_bound, sizes, later)
 
     def _serve(self, receiver: Standing, level: int) -> bool:
@@ -160,7 +164,7 @@ class _Batch:
         def rank(donor: Standing, left: int) -> int | None:
             if left <= self.donors.get(donor.job.uid, left):
                 return None
-            if _was_given_beside(donor, receiver) and not _has_had(self.draft, donor):
+            if _was_given_beside(donor, receiver) and not has_had(self.draft, donor):
                 return None
             theirs = self.draft.get_queue(donor)
             if theirs != mine:
@@ -259,17 +263,8 @@ def _is_refused(draft: Draft, standing: Standing) -> bool:
 def _was_given_beside(donor: Standing, receiver: Standing) -> bool:
     """Whether others gave for the level while both were there, and the donor has grown by that."""
     at = donor.admission.levelled_at
-    return at is not None and receiver.admission.since <= at
-
-
-def _has_had(draft: Draft, donor: Standing) -> bool:
-    """Whether it has had what it was given for long enough: an hour, and twice as long each time.
-
-    What the level is depends on where pods are, and on where room for services is kept: two that
-    are each above it in turn would give to each other for good.
-    """
-    at, turns = donor.admission.levelled_at, min(donor.admission.level_turns, MOST_SPARED)
-    return draft.has_passed(at, draft.rules.evicted_again << turns)
+    since = receiver.admission.bound_at
+    return at is not None and since is not None and since <= at
 
 
 def _is_far(draft: Draft, difference: int, standing: Standing, level: int) -> bool:

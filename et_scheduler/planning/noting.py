@@ -44,7 +44,8 @@ def note_all(draft: Draft) -> None:
 def _note_withdrawn(draft: Draft, standing: Standing) -> None:
     """Who asks for no larger least size any more waits for nothing: the next wait begins anew."""
     is_asking = bool(standing.missing) or not standing.is_admitted
-    if not is_asking and any(getattr(standing.admission, name) is not None for name in NO_WAIT):
+    told = standing.admission
+    if not is_asking and any(getattr(told, name) != none for name, none in NO_WAIT.items()):
         draft.change(standing, Step.TELL, **NO_WAIT)
 
 

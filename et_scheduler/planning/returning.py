@@ -21,7 +21,10 @@ from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
-NO_WAIT: Mapping[str, None] = dict.fromkeys(("reserved_since", "unfit_since", "coming_since"))
+NO_WAIT: Mapping[str, int | None] = {
+    **dict.fromkeys(("reserved_since", "unfit_since", "coming_since")),
+    "rounds": 0,
+}
 """Of an admission, where nobody waits for room, or he begins to."""
 
 

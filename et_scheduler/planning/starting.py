@@ -139,6 +139,8 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
     asked, coming = None, kept or coming
     if coming is None and turns.has(standing.job.uid):
         asked = ask_for_room(draft, standing, gang)
+        if standing.job.uid in draft.evicted_for:
+            draft.change(standing, Step.TELL, rounds=standing.admission.rounds + 1)
     elif coming is not None and is_late(draft, standing) and turns.has(standing.job.uid):
         with draft.room.without_coming():
             asked = ask_for_room(draft, standing, gang)
@@ -235,6 +237,7 @@ def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
         retry_at=None,
         resized_at=None,
         levelled_at=None,
+        levelled_since=None,
         level_turns=0,
         **NO_WAIT,
     )

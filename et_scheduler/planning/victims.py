@@ -194,8 +194,9 @@ class Trial:
         if known is None:
             draft = self._draft
             amounts, least = get_booked(draft, victim)
+            unready = draft.room.unready
             pods = [
-                (*_count(places), shape)
+                (*_count([place for place in places if place not in unready]), shape)
                 for shape, places in draft.find_places(victim.job, victim.list_staying())
             ]
             known = self._known[victim.job.uid] = _Had(amounts, least, pods)

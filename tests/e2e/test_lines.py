@@ -139,11 +139,12 @@ def test_a_fixed_job_is_scaled_within_its_queue(world: RealWorld, pool: Pool) ->
     pool.offer(2, 2)
     queue = pool.open_queue("queue", limit=2)
     for name in ("own", "other"):
-        job = pool.build(name, queue, (1, 1))
+        job = pool.build(name, queue, (1, 1), ELASTIC)
         job["spec"]["elasticity"] = "Fixed"
         job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 2
         world.create(job)
-        wait_for_condition(world, name, "Running")
+    for name in ("own", "other"):
+        world.wait_for_size(name, 1, SLOW)
 
     world.create(scale_out("more", "own", 1))
     assert "once et-scheduler lets the job have as many" in wait_for_condition(
@@ -153,10 +154,13 @@ def test_a_fixed_job_is_scaled_within_its_queue(world: RealWorld, pool: Pool) ->
     assert len(world.worker_names()) == 2, "one of each"
     world.delete("trainingjobs", "other")
     assert world.wait_for_scaling("scaleouts", "more")["phase"] == "ScaleSucceeded"
+    world.wait_for_size("own", 2, SLOW)
 
     world.create(scale_in("less", "own", count=1))
     assert world.wait_for_scaling("scaleins", "less")["phase"] == "ScaleSucceeded"
     world.wait(lambda: find_admission(world, "own")["workers"] == 1, "its seat is given back")
+    world.wait_for_size("own", 1)
+    assert_nothing_was_lost(world, "own")
 
 
 def build_brief_training(size: int) -> list[str]:

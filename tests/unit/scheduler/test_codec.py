@@ -62,7 +62,9 @@ ADMISSIONS = st.builds(
     retry_at=MAYBE,
     resized_at=MAYBE,
     levelled_at=MAYBE,
+    levelled_since=MAYBE,
     level_turns=NUMBERS,
+    rounds=NUMBERS,
 )
 
 

@@ -295,7 +295,8 @@ def test_two_who_are_above_their_level_in_turn_do_not_give_to_each_other_for_goo
 
 def test_who_was_given_something_for_the_level_gives_at_once_for_who_comes_later() -> None:
     """For who was there already after an hour, after two of them where that goes on."""
-    giver = run_on(make_job("a", 1, 40), *["node"] * 15, levelled_at=NOW - HOUR + SECOND)
+    since = NOW - HOUR + SECOND
+    giver = run_on(make_job("a", 1, 40), *["node"] * 15, levelled_at=since, levelled_since=since)
     cluster = Cluster((make_node("node", 16),))
 
     def give(job: Job, now: int = NOW) -> Admission | None:
@@ -310,8 +311,19 @@ def test_who_was_given_something_for_the_level_gives_at_once_for_who_comes_later
     assert given.level_turns == 1
     again = replace(giver, admission=replace(giver.admission, level_turns=1))  # type: ignore[type-var]
     assert give(again, NOW + HOUR) is None
-    below = run_on(make_job("b", 1, 40), "node", since=NOW - MINUTE)
+    below = run_on(make_job("b", 1, 40), "node", bound_at=NOW - MINUTE)
     told = below.admission
     given = give(again)
     assert given is not None
     assert given.level_turns == 0
+
+
+def test_the_hour_of_who_was_given_something_begins_anew_only_once_it_is_over() -> None:
+    """Else who grows a bit with each that ends would never give to one that is always there."""
+    job = run_on(make_job("c", 1, 8, worker=only_in("y")), "node-y")
+    for ago, kept in ((30 * MINUTE, True), (61 * MINUTE, False)):
+        before = replace(job.admission, levelled_at=NOW - ago, levelled_since=NOW - ago)  # type: ignore[type-var]
+        told = grow(replace(job, admission=before), 3 * MINUTE)
+        assert told is not None
+        assert told.levelled_at == NOW
+        assert told.levelled_since == (NOW - ago if kept else NOW)

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from et_contract.admissions import AdmissionState
+from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import SECOND
+from et_scheduler.model.shapes import HOUR, SECOND
+from et_scheduler.planning.passing import decide
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -92,6 +94,28 @@ def test_nobody_goes_for_who_seeks_nodes_nor_at_first_for_what_he_would_take(
 ) -> None:
     jobs = [*make_victims(), seek(16, priority=priority), make_waiter(ago * SECOND)]
     assert list_gone(decide_on(NODES, jobs, QUEUES)) == gone
+
+
+def test_whole_jobs_do_not_go_one_after_the_other_for_what_pods_of_others_take() -> None:
+    """They have waited for longer than anybody gives for them, and are there before the gang is."""
+    jobs, nodes, gone, now = [*make_victims(), make_waiter()], list(NODES), [], NOW
+    for _ in range(3):
+        told = decide_on(tuple(nodes), jobs, QUEUES, now)
+        jobs = [replace(job, admission=told.get(job.uid, job.admission)) for job in jobs]
+        for place, job in enumerate(jobs[:4]):
+            if job.uid in list_gone(told):
+                gone.append(job.uid)
+                jobs[place] = replace(job, pods=(), is_waiting=True, admitted_number=1)
+                nodes[place] = replace(nodes[place], taken={"cpu": 8000, "pods": 8})
+        now += SECOND
+    assert gone == ["v3", "v2"]
+    found = decide(Cluster(tuple(nodes)), QUEUES, jobs, now)
+    assert (
+        "had left for it 2 times, so that no more go for 1 h" in found.explanations["waits"].message
+    )
+    told = decide_on(tuple(nodes), jobs, QUEUES, now + HOUR)
+    assert list_gone(told) == ["v1"]
+    assert told["waits"].rounds == 3
 
 
 def take_room(other: Job, there: int) -> dict[str, Admission]:
