@@ -235,7 +235,7 @@ STEPS_BESIDE = (
     ),
     StepBeside(
         ("simulation", "faults at every write and generated clusters, in memory", SIMULATION),
-        first="e2e",
+        first="e2e-alone",
         last="audit",
         within=2700.0 if SIMULATE == "all" else 900.0,
         gives_way=True,

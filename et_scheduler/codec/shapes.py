@@ -35,37 +35,38 @@ from et_scheduler.model.shapes import (
 _MAX_KEY = 320
 _MAX_PORT = 32
 _MAX_WORDS = 256
-_MAX_WEIGHT = 2**15
-"""Characters of all terms of a shape, or all tolerations: of thousands of pods they are kept."""
+_MOST_TERMS, _MOST_TOLERATIONS = 2**16, 2**15
+"""Bytes of all that a shape has of them: of thousands of pods they are kept."""
 _REQUIREMENT = 256
-_VALUE = 32
-"""What each weighs besides its characters."""
+_VALUE = 64
+"""What each takes besides its characters: its text, and its place among the others."""
 _EVERYWHERE = frozenset({CPU, MEMORY})
 _CUT = "more of node affinity than is looked at"
-_Pairs = tuple[tuple[str, int], ...]
-_SHARED: WeakValueDictionary[tuple[_Pairs, frozenset[str]], Shape] = WeakValueDictionary()
-"""What bound pods take, as long as one of them is there."""
+_SHARED: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
+"""By all that is in it, each shape that is there."""
 
 
 def decode_shape(document: Json) -> Shape:
     """A document of et_kube/shaping; raises ValueError for anything else.
 
     Terms that weigh too much are left out, and said in `unproven`; of tolerations the first count.
+    Equal ones are one object: a thousand pods of one template may look for a node.
     """
     requests = document.get("requests") or {}
     if not isinstance(requests, Mapping) or len(requests) > shaping.MAX_RESOURCES:
         raise ValueError("requests are not an object of a few amounts")
     terms = tuple(_read_terms(document))
     unproven = read_words(document, "unproven", _MAX_WORDS)
-    if sum(_weigh(one) for term in terms for one in term) > _MAX_WEIGHT:
+    if sum(_weigh(one) for term in terms for one in term) > _MOST_TERMS:
         terms, unproven = (), f"{unproven}, {_CUT}" if unproven else _CUT
-    return make_shape(
+    shape = make_shape(
         {str(name): _read_amount(amount) for name, amount in requests.items() if name != PODS},
         terms=terms,
         tolerations=tuple(_list_tolerations(document)),
         host_ports=frozenset(read_texts(document, "hostPorts", shaping.MAX_PORTS, _MAX_PORT)),
         unproven=unproven,
     )
+    return _share(shape)
 
 
 def read_whole_shape(pod: Json) -> Shape:
@@ -85,10 +86,13 @@ def read_bound_shape(pod: Json, offered: Container[str] = ()) -> Shape:
         requests = {n: v for n, v in requests.items() if n in _EVERYWHERE or n in offered}
     pairs = tuple(sorted((name, n) for name, n in requests.items() if n and name != PODS))
     ports = frozenset(shaping.list_exclusive(pod)[: shaping.MAX_PORTS])
-    shape = _SHARED.get((pairs, ports))
-    if shape is None:
-        shape = _SHARED[pairs, ports] = Shape(pairs, host_ports=ports)
-    return shape
+    return _share(Shape(pairs, host_ports=ports))
+
+
+def _share(shape: Shape) -> Shape:
+    """The one that is there already, where one of all the same is."""
+    key = (shape.requests, shape.terms, shape.tolerations, shape.host_ports, shape.unproven)
+    return _SHARED.setdefault(key, shape)
 
 
 def _read_amount(amount: object) -> int:
@@ -106,7 +110,7 @@ def _read_terms(document: Json) -> Iterator[tuple[Requirement, ...]]:
 def _read_requirement(one: Json) -> Requirement:
     values = read_texts(one, "values", shaping.MAX_VALUES)
     key, operator = read_text(one, "key", _MAX_KEY), Operator(str(one["operator"]))
-    return Requirement(key, operator, frozenset(values))
+    return Requirement(key, operator, tuple(sorted({*values})))
 
 
 def _weigh(one: Requirement) -> int:
@@ -118,7 +122,7 @@ def _list_tolerations(document: Json) -> Iterator[Toleration]:
     for body in read_objects(document, "tolerations", shaping.MAX_TOLERATIONS):
         one = _read_toleration(body)
         weight += _REQUIREMENT + len(one.key) + len(one.value)
-        if weight <= _MAX_WEIGHT:
+        if weight <= _MOST_TOLERATIONS:
             yield one
 
 

@@ -43,11 +43,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One label that a node must have, or must not have."""
+    """One label that a node must have, or must not have; `values` are sorted, each once."""
 
     key: str
     operator: Operator
-    values: frozenset[str] = frozenset()
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

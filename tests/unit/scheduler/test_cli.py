@@ -136,8 +136,8 @@ def describe(snapshot: Snapshot) -> list[object]:
 def test_what_is_named_in_two_places_has_one_hash_and_numbers_stay() -> None:
     shape = replace(cpus(1), tolerations=(Toleration("mine", "yes"),))
     terms = (
-        Requirement("zone", Operator.IN, frozenset({"a"})),
-        Requirement("size", Operator.GREATER, frozenset({"7"})),
+        Requirement("zone", Operator.IN, ("a",)),
+        Requirement("size", Operator.GREATER, ("7",)),
     )
     nodes = tuple(
         make_node(
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_record_is_refused(
 @pytest.mark.long
 @given(st.integers(0, 2**40), ADMISSIONS)
 def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) -> None:
-    requirement = Requirement("pool", Operator.IN, frozenset({"a", "b"}))
+    requirement = Requirement("pool", Operator.IN, ("a", "b"))
     toleration = Toleration("k", "v", Effect.NO_EXECUTE)
     shape = Shape((("cpu", 5),), ((requirement,), ()), (toleration,), frozenset({"TCP/1"}), "x")
     node = make_node("n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=frozenset({"TCP/1"}))

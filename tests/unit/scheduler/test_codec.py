@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -445,7 +448,7 @@ def demand(*terms: list[str]) -> Document:
 def test_of_what_a_pod_asks_so_much_is_kept_as_a_whole() -> None:
     """A pod may be as long as the server takes, and thousands may wait."""
     named = [f"node-{number}.cluster.internal" for number in range(500)]
-    assert decode_pod(demand(named)).shape.terms[0][0].values == frozenset(named)
+    assert decode_pod(demand(named)).shape.terms[0][0].values == tuple(sorted(named))
     for terms in ([[f"n-{t}-{i}" for i in range(1000)] for t in range(60)], [["x"]] * 60 * 2):
         shape = decode_pod(demand(*terms)).shape
         assert shape.terms == ()
@@ -456,6 +459,30 @@ def test_of_what_a_pod_asks_so_much_is_kept_as_a_whole() -> None:
     kept = decode_pod(pod).shape.tolerations
     assert [one.key for one in kept] == [one["key"] for one in long[: len(kept)]]
     assert sum(len(one.key) for one in kept) <= 2**15
+
+
+def test_pods_of_one_template_that_look_for_a_node_have_one_shape() -> None:
+    """A Deployment may have thousands, and they are looked up by their shapes all the time."""
+    pod = demand(["a"], ["b", "c"])
+    shape = decode_pod(pod).shape
+    assert decode_pod(deepcopy(pod)).shape is shape
+    assert decode_pod(demand(["a"], ["b"])).shape is not shape
+    seen = ref(shape)
+    del shape
+    assert seen() is None, "and none is kept for pods that may come"
+
+
+def test_what_one_shape_takes_is_what_its_bound_says() -> None:
+    """Texts of two letters, of which each is a text and a place as well."""
+    names = [f"{number:02x}" for number in range(256)]
+    pods = [demand(names, names, [*names[:200], str(number)]) for number in range(20)]
+
+    tracemalloc.start()
+    kept = [decode_pod(pod).shape for pod in pods]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(len(one.terms) == 3 for one in kept)
+    assert size < 20 * 2**16
 
 
 def test_a_document_of_a_former_version_is_read_without_what_weighs_too_much() -> None:

@@ -155,7 +155,7 @@ LABELLED = Node("n", {}, labels={"zone": "a", "count": "7"}, ports=frozenset({"T
 
 
 def demand(key: str, operator: Operator, *values: str) -> Shape:
-    return make_shape({}, terms=((Requirement(key, operator, frozenset(values)),),))
+    return make_shape({}, terms=((Requirement(key, operator, values),),))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tests.unit.scheduler.makers import NOW, cpus, make_job, make_node, make_sim
 
 def only_in(pool: str, cpu: int = 1) -> Shape:
     """A pod that must be on the node of this pool."""
-    return replace(cpus(cpu), terms=((Requirement("pool", Operator.IN, frozenset({pool})),),))
+    return replace(cpus(cpu), terms=((Requirement("pool", Operator.IN, (pool,)),),))
 
 
 def simulate(cpu: int, jobs: list[Job], *queues: Queue) -> Simulation:

@@ -38,7 +38,7 @@ from tests.unit.scheduler.makers import (
 ONE = make_nodes(1)
 TWO = make_nodes(2)
 BOTH = (Queue("main"), Queue("other"))
-NOWHERE = ((Requirement("pool", Operator.IN, frozenset({"of nobody"})),),)
+NOWHERE = ((Requirement("pool", Operator.IN, ("of nobody",)),),)
 AUTOSCALED = (Queue("main", is_autoscaled=True),)
 SOON = NOW - MINUTE
 
@@ -398,8 +398,8 @@ def test_so_does_a_gang_whose_launcher_finds_no_seat_beside_its_workers(pool: st
     """Its workers fill whole nodes: their launcher is elsewhere, on a node that all may use."""
     nodes = (*make_nodes(2), make_node("pool", labels={"pool": "cpu"}))
     small = [run_on(make_job(f"s{i}", 1, 1), f"node-0{i}") for i in range(2)]
-    own = ((Requirement("pool", Operator.IN, frozenset({"cpu"})),),)
-    others = ((Requirement("pool", Operator.DOES_NOT_EXIST, frozenset()),),)
+    own = ((Requirement("pool", Operator.IN, ("cpu",)),),)
+    others = ((Requirement("pool", Operator.DOES_NOT_EXIST),),)
     launcher = replace(cpus(1), terms=own if pool == "of its own" else ())
     big = wait_on("big", 2, 8, unfit=NOW - MINUTE)
     big = replace(big, worker=replace(cpus(8), terms=others), launcher=launcher)  # type: ignore[type-var]

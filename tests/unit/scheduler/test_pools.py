@@ -32,7 +32,7 @@ def make_pool(pool: str, *cpu: int) -> tuple[Node, ...]:
 
 def bind(shape: Shape, pool: str) -> Shape:
     """The same on nodes of this pool alone."""
-    return replace(shape, terms=((Requirement(LABEL, Operator.IN, frozenset({pool})),),))
+    return replace(shape, terms=((Requirement(LABEL, Operator.IN, (pool,)),),))
 
 
 def make_member(name: str, queue: str, pool: str, least: int, most: int) -> Job:

@@ -160,7 +160,7 @@ def test_of_how_many_kinds_they_are_changes_nothing_of_where_others_count(prod: 
         for pool, count in pools.items()
         for i in range(count)
     )
-    terms = ((Requirement("pool", Operator.IN, frozenset({"y"})),),)
+    terms = ((Requirement("pool", Operator.IN, ("y",)),),)
     waits = [
         replace(job, worker=replace(job.worker, terms=terms), maximum=9, queue="a")
         for job in make_kinds("mine", 3, cpu=3000)

@@ -57,7 +57,7 @@ def test_who_is_where_the_gang_cannot_be_uses_up_nothing_of_what_a_queue_may_los
 ) -> None:
     """The other queue may lose one or more of its eight nodes; the younger jobs are elsewhere."""
     nodes = tuple(replace(one, labels={"zone": one.name}) for one in make_nodes(8))
-    here = ((Requirement("zone", Operator.IN, frozenset({"node-00"})),),)
+    here = ((Requirement("zone", Operator.IN, ("node-00",)),),)
     jobs = [fill(i, "other" if i < own else "main") for i in range(8)]
     worker = make_shape({CPU: 1000}, terms=here)
     waits = make_job("w", 8, 8, worker=worker, launcher=make_shape({}, terms=here))
