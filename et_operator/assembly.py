@@ -172,6 +172,7 @@ class Operator:
         executor = Executor(
             guarded,
             self._recorder,
+            keep=self._ingest.read,
             requests_at_once=settings.requests_at_once,
             now=clock.monotonic,
         )

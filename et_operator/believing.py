@@ -110,7 +110,7 @@ class Beliefs:
         """
         waiting = {key} if any(failure.is_of_status for failure in execution.failures) else set()
         for written in execution.written:
-            self._requeue(self._ingest.upsert(written.resource, written.object) - waiting)
+            self._requeue(self._ingest.upsert(written.resource, written.entry) - waiting)
         for deleted in execution.deleted:
             now = (self._clock.now(), self._clock.monotonic())
             self._ingest.note_deletion(deleted.ref, deleted.uid, *now)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
+from typing import Any, Protocol
 
 from et_kube.api import Api
 from et_kube.errors import (
@@ -22,6 +22,7 @@ from et_kube.errors import (
 )
 from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
+from et_kube.tables import Entry
 from et_operator.acting.comparing import check_creation, check_status
 from et_operator.acting.keying import make_keys
 from et_operator.acting.outcomes import (
@@ -68,6 +69,7 @@ class Executor:
     Args:
         api: where to write.
         records: told the events of plans that were done completely.
+        keep: what is kept of each object as it was stored, until all of a plan is done.
         make_keys: new ssh keys, by their names in the Secret.
         requests_at_once: objects of one plan that may be in creation, or pods in deletion, at once.
         now: seconds, from any start (Clock.monotonic).
@@ -78,12 +80,14 @@ class Executor:
         api: Api,
         records: Records,
         *,
+        keep: Callable[[Resource, Json], Entry[Any]],
         make_keys: Callable[[], Mapping[str, str]] = make_keys,
         requests_at_once: int,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._api = api
         self._records = records
+        self._keep = keep
         self._make_keys = make_keys
         self._requests_at_once = requests_at_once
         self._now = now
@@ -130,11 +134,13 @@ class Executor:
 
     async def _write_status(self, write: WriteStatus) -> list[Answer]:
         """What the server stored, and a failure where it has left a decision out."""
-        answer = await self._run(write)
-        if not isinstance(answer, Written):
-            return [answer]
-        dropped = check_status(encode_change(write), answer.object)
-        return [answer, *([Failure(write, dropped)] if dropped else [])]
+        try:
+            stored = await self._patch(write)
+        except KubeError as error:
+            return [Failure(write, error)]
+        dropped = check_status(encode_change(write), stored)
+        written = Written(TRAINING_JOBS, self._keep(TRAINING_JOBS, stored))
+        return [written, *([Failure(write, dropped)] if dropped else [])]
 
     def _tell_refused_status(self, job: TrainingJob, execution: Execution) -> None:
         """Record Events on a job whose status the server refuses: no condition can say it then."""
@@ -184,12 +190,12 @@ class Executor:
             case Delete():
                 return await self._delete(action)
             case _:
-                return await self._change(action)
+                stored = await self._patch(action)
+                return Written(action.ref.resource, self._keep(action.ref.resource, stored))
 
-    async def _change(self, change: Change) -> Written:
+    async def _patch(self, change: Change) -> Json:
         body, subresource = encode_change(change), find_subresource(change)
-        stored = await self._api.patch(change.ref, body, subresource=subresource)
-        return Written(change.ref.resource, stored)
+        return await self._api.patch(change.ref, body, subresource=subresource)
 
     async def _delete(self, delete: Delete) -> Delete | Missing:
         try:
@@ -212,7 +218,7 @@ class Executor:
         stored = await self._api.create(resource, namespace, manifest)
         refusal = check_creation(resource, manifest, stored)
         if refusal is None:
-            return Written(resource, stored)
+            return Written(resource, self._keep(resource, stored))
         if resource in {PODS, CONFIG_MAPS}:
             ref = Ref(resource, namespace or "", stored["metadata"]["name"])
             with suppress(ApiError):

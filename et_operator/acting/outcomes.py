@@ -21,16 +21,25 @@ from et_kube.errors import (
     Refused,
     ServerFailed,
 )
-from et_kube.resources import Json, Resource
+from et_kube.resources import Json, Ref, Resource
+from et_kube.tables import Entry
 from et_operator.model.actions import Action, Delete, DryRun, WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An object as the server stored it."""
+    """What is kept of an object that the server stored.
+
+    A plan has a thousand of them, and anybody may have written a megabyte into each.
+    """
 
     resource: Resource
-    object: Json
+    entry: Entry[Any]
+
+    @property
+    def ref(self) -> Ref:
+        """The object, by the name that it was stored under."""
+        return Ref(self.resource, *self.entry.place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from et_kube.errors import (
     Throttled,
     Unauthorized,
 )
-from et_kube.resources import SECRETS, TRAINING_JOBS, Ref
+from et_kube.resources import SECRETS, TRAINING_JOBS
 from et_operator.acting.outcomes import Execution, Failure
 from et_operator.model.actions import Create, CreateKeys, Delete, DryRun, Subject
 from et_operator.model.snapshots import Refusal
@@ -34,9 +34,7 @@ def find_done(execution: Execution, *, has_status: bool) -> set[Subject]:
     subjects |= {deleted.subject for deleted in execution.deleted}
     subjects |= {tried.action.subject for tried in execution.tried}
     for written in execution.written:
-        metadata = written.object["metadata"]
-        ref = Ref(written.resource, metadata.get("namespace", ""), metadata["name"])
-        subjects |= {written.resource, ref}
+        subjects |= {written.resource, written.ref}
     return subjects - ({TRAINING_JOBS} if has_status else set())
 
 

@@ -51,7 +51,7 @@ class Ingest:
         self,
         resource: Resource,
         namespace: str | None,
-        items: Iterable[Json | Entry[Any] | None],
+        items: Iterable[Json | Entry[Any]],
         *,
         version: str,
         at: float,
@@ -65,11 +65,8 @@ class Ingest:
 
         Returns the jobs that may look different now: all, where this was the last missing list.
         """
-        decoded = (
-            item if item is None or isinstance(item, Entry) else self.read(resource, item)
-            for item in items
-        )
-        entries = [entry for entry in decoded if entry is not None]
+        known = (self._reduce_or_read(resource, item) for item in items)
+        entries = [entry for entry in known if entry.value is not None]
         table = self._store.tables[resource]
         read_at = int(version or 0)
         gone: list[Any] = []
@@ -86,14 +83,15 @@ class Ingest:
             return self._find_keys(changed)
         return self._find_keys(changed) | self._find_all_keys(namespace)
 
-    def upsert(self, resource: Resource, obj: Json) -> set[JobKey]:
+    def upsert(self, resource: Resource, item: Json | Entry[Any]) -> set[JobKey]:
         """Take an object as it is now; what is older than the known is ignored.
 
-        One that was for us and no longer is goes, as it does with the next list.
+        `item`: the object, or what `read` made of it. One that was for us and no longer is goes, as
+        it does with the next list.
         """
-        entry = self.read(resource, obj)
-        if entry is None:
-            return self._lose_sight(resource, obj)
+        entry = self._reduce_or_read(resource, item)
+        if entry.value is None:
+            return self._lose_sight(resource, entry)
         before, is_new = self._store.tables[resource].put(entry)
         if not is_new:
             return set()
@@ -105,13 +103,12 @@ class Ingest:
         ref = Ref(resource, meta.get("namespace", ""), meta["name"])
         return self._remove(ref, meta["uid"], int(meta["resourceVersion"]))
 
-    def _lose_sight(self, resource: Resource, obj: Json) -> set[JobKey]:
+    def _lose_sight(self, resource: Resource, entry: Entry[None]) -> set[JobKey]:
         """Remove what is not for us as it is now; of who never was nothing is remembered."""
-        place, uid = identify(obj)
-        known = self._store.tables[resource].find_entry(place, uid)
-        if known is None or int(obj["metadata"]["resourceVersion"]) <= known.version:
+        known = self._store.tables[resource].find_entry(entry.place, entry.uid)
+        if known is None or entry.version <= known.version:
             return set()
-        return self.delete(resource, obj)
+        return self._remove(Ref(resource, *entry.place), entry.uid, entry.version)
 
     def forget(self, ref: Ref, uid: str, at: float) -> set[JobKey]:
         """The object with this uid was found missing by then (clock.monotonic)."""
@@ -141,30 +138,33 @@ class Ingest:
         keys = self._find_keys(entry.value for table in tables for entry in table)
         return {key for key in keys if namespace in {None, key.namespace}}
 
-    def read(self, resource: Resource, obj: Json) -> Entry[Any] | None:
-        """One object as the store keeps it, None if it is not for us.
+    def read(self, resource: Resource, obj: Json) -> Entry[Any]:
+        """One object as the store keeps it; its value is None if it is not for us.
 
-        One that cannot be read is as it was before, if it was.
+        One that cannot be read is as it was before, if it was; else it is of no version.
         """
         try:
             return self._reduce(self._decode(resource, obj))
         except Exception as error:  # noqa: BLE001 (one object must not keep the others out)
             if self._on_unreadable is not None:
                 self._on_unreadable(resource, obj, error)
-            return self._store.tables[resource].find_entry(*identify(obj))
+            place, uid = identify(obj)
+            known = self._store.tables[resource].find_entry(place, uid)
+            return known or Entry(place, uid, 0, None)
 
-    def _decode(self, resource: Resource, obj: Json) -> Entry[Any] | None:
-        value = self._store.decode(resource, obj)
-        if value is None:
-            return None
-        meta = obj["metadata"]
+    def _reduce_or_read(self, resource: Resource, item: Json | Entry[Any]) -> Entry[Any]:
+        """What was read a while ago may be of a job that is known no more."""
+        return self._reduce(item) if isinstance(item, Entry) else self.read(resource, item)
+
+    def _decode(self, resource: Resource, obj: Json) -> Entry[Any]:
+        value, meta = self._store.decode(resource, obj), obj["metadata"]
         place = (meta.get("namespace", ""), meta["name"])
         return Entry(place, meta["uid"], int(meta["resourceVersion"]), value)
 
-    def _reduce(self, entry: Entry[Any] | None) -> Entry[Any] | None:
+    def _reduce(self, entry: Entry[Any]) -> Entry[Any]:
         """Without the documents of a job that is not known."""
-        piece = entry.value if entry is not None else None
-        if entry is None or not isinstance(piece, Piece) or self._store.is_known_document(piece):
+        piece = entry.value
+        if not isinstance(piece, Piece) or self._store.is_known_document(piece):
             return entry
         return replace(entry, value=leave_out_documents(piece))
 

@@ -70,15 +70,16 @@ async def test_runtimes_that_nobody_uses_are_swept(admin: Site, account: str) ->
     for files in (old, new):
         await admin.create(CONFIG_MAPS, build_runtime(admin.namespace, files))
     store, clock = Store(), FakeClock(SystemClock().now() + timedelta(days=1))
+    ingest = Ingest(store)
     listed = await admin.api.list(CONFIG_MAPS, admin.namespace, label_selector=LABEL_RUNTIME)
-    Ingest(store).sync(
+    ingest.sync(
         CONFIG_MAPS, None, listed.items, version=listed.resource_version, at=clock.monotonic()
     )
 
     async with connect(kubeconfig=account) as connection:
         api = Rest(connection)
         recorder = Recorder(api, clock, controller="et-operator", instance="test")
-        executor = Executor(api, recorder, requests_at_once=1)
+        executor = Executor(api, recorder, keep=ingest.read, requests_at_once=1)
         sweeper = Sweeper(store=store, api=api, executor=executor, clock=clock, shipped=new)
         async with running(sweeper.run()):
             await clock.advance(PERIOD)

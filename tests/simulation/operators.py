@@ -111,7 +111,9 @@ class SimulatedOperator:
         self._reconciler = Reconciler(
             store=self.store,
             api=api,
-            executor=Executor(api, self, requests_at_once=4, now=clock.monotonic),
+            executor=Executor(
+                api, self, keep=self._ingest.read, requests_at_once=4, now=clock.monotonic
+            ),
             queue=self.agenda,  # type: ignore[arg-type]
             clock=clock,
             shipped=SHIPPED,

@@ -94,7 +94,13 @@ class ReconcilerRig(StoreRig):
         return kind(
             store=self.store,
             api=api,
-            executor=Executor(api, self, requests_at_once=4, now=self.clock.monotonic),
+            executor=Executor(
+                api,
+                self,
+                keep=self.ingest.read,
+                requests_at_once=4,
+                now=self.clock.monotonic,
+            ),
             queue=self.queue,
             clock=self.clock,
             shipped=SHIPPED,
@@ -1559,7 +1565,9 @@ async def test_by_a_clock_far_from_the_servers_nobody_is_ended_for_a_time_that_i
     rig.reconciler = Reconciler(
         store=rig.store,
         api=rig.api,
-        executor=Executor(rig.api, rig, requests_at_once=4, now=rig.clock.monotonic),
+        executor=Executor(
+            rig.api, rig, keep=rig.ingest.read, requests_at_once=4, now=rig.clock.monotonic
+        ),
         queue=rig.queue,
         clock=clock,
         shipped=SHIPPED,

@@ -40,7 +40,7 @@ class SweeperRig(StoreRig):
         self.sweeper = Sweeper(
             store=self.store,
             api=self.api,
-            executor=Executor(self.api, self, requests_at_once=4),
+            executor=Executor(self.api, self, keep=self.ingest.read, requests_at_once=4),
             clock=self.clock,
             shipped=SHIPPED,
         )

@@ -39,7 +39,7 @@ from et_operator.model.statuses import Runtime
 from et_operator.planning.answering import find_expiry
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
-from et_operator.state.store import MOST_DOCUMENTS, Store
+from et_operator.state.store import MOST_DOCUMENTS, MOST_OF_STRANGERS, Store
 from et_operator.state.views import build_snapshot
 from tests.counting import count_steps
 
@@ -349,6 +349,43 @@ def test_a_list_may_have_been_read_before(store: Store, ingest: Ingest) -> None:
     assert [entry.place for entry in store.pods] == [("team", "w0")]
 
 
+def test_an_answer_may_have_been_read_before(store: Store, ingest: Ingest) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    pod = make_pod("w0", "p1", 11, owner="job-1")
+    others = make_pod("w0", "p1", 12, owner="job-1")
+    others["metadata"]["labels"] = {}
+    broken = {**make_pod("w0", "p1", 13, owner="job-1"), "status": "text"}
+
+    entries = [ingest.read(PODS, obj) for obj in (broken, pod, others)]
+
+    assert ingest.upsert(PODS, entries[1]) == {KEY}
+    assert ingest.upsert(PODS, entries[0]) == set()
+    assert [entry.version for entry in store.pods] == [11]
+    assert ingest.upsert(PODS, entries[2]) == {KEY}
+    assert not list(store.pods)
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_of_what_was_read_before_its_job_went_no_documents_are_kept(
+    store: Store, ingest: Ingest, *, is_list: bool
+) -> None:
+    job = make_job()
+    ingest.upsert(TRAINING_JOBS, job)
+    data = {"config.json": "x" * (MOST_OF_STRANGERS + 1)}
+    document = {"metadata": make_meta("train-config", "c", 11, "job-1"), "data": data}
+    entry = ingest.read(CONFIG_MAPS, document)
+    assert entry.value.documents == data
+
+    ingest.delete(TRAINING_JOBS, job)
+    if is_list:
+        ingest.sync(CONFIG_MAPS, None, [entry], version="20", at=0.0)
+    else:
+        ingest.upsert(CONFIG_MAPS, entry)
+
+    [kept] = store.config_maps
+    assert (kept.value.documents, kept.value.is_partial) == ({}, True)
+
+
 def test_what_wakes_nobody_is_known_nevertheless(store: Store, ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job())
     ingest.upsert(PODS, make_pod("w0", "p1", 11, owner="job-1"))
@@ -423,7 +460,6 @@ def test_what_anybody_can_write_a_megabyte_of_is_not_kept(
     annotations = content.pop("annotations", {})
     meta = make_meta("many", "m", 11, labels=labels, annotations=annotations)
     entry = ingest.read(resource, {"metadata": {**meta, "ownerReferences": owners}, **content})
-    assert entry is not None
     assert len(pickle.dumps(entry.value)) < LARGE / 20
 
 
