@@ -254,7 +254,7 @@ class Operator:
             namespace,
             self._see,
             label_selector=selector,
-            keep=lambda obj: self._ingest.read(resource, obj),
+            keep=lambda obj: self._ingest.read_listed(resource, obj),
             find_newest=lambda: self._store.tables[resource].find_newest(namespace),
             on_defect=self._metrics.defects.labels("watch").inc,
         )

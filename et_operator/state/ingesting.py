@@ -51,7 +51,7 @@ class Ingest:
         self,
         resource: Resource,
         namespace: str | None,
-        items: Iterable[Json | Entry[Any]],
+        items: Iterable[Json | Entry[Any] | None],
         *,
         version: str,
         at: float,
@@ -65,7 +65,7 @@ class Ingest:
 
         Returns the jobs that may look different now: all, where this was the last missing list.
         """
-        known = (self._reduce_or_read(resource, item) for item in items)
+        known = (self._reduce_or_read(resource, item) for item in items if item is not None)
         entries = [entry for entry in known if entry.value is not None]
         table = self._store.tables[resource]
         read_at = int(version or 0)
@@ -151,6 +151,11 @@ class Ingest:
             place, uid = identify(obj)
             known = self._store.tables[resource].find_entry(place, uid)
             return known or Entry(place, uid, 0, None)
+
+    def read_listed(self, resource: Resource, obj: Json) -> Entry[Any] | None:
+        """As `read`, but None where it is not for us: a list may have thousands of those."""
+        entry = self.read(resource, obj)
+        return entry if entry.value is not None else None
 
     def _reduce_or_read(self, resource: Resource, item: Json | Entry[Any]) -> Entry[Any]:
         """What was read a while ago may be of a job that is known no more."""

@@ -804,3 +804,11 @@ def test_a_pod_that_loses_its_label_and_has_it_again_is_the_one_that_it_was(
     ingest.delete(PODS, make_pod("a", "p1", 23, owner="job-1"))
     assert ingest.upsert(PODS, make_pod("a", "p1", 22, owner="job-1")) == set()
     assert len(store.pods) == 0
+
+
+def test_of_what_is_listed_and_not_for_us_nothing_is_held(ingest: Ingest) -> None:
+    stranger = make_pod("a", "p1", 11, owner="job-1")
+    stranger["metadata"]["labels"].pop("training-job-role")
+    assert ingest.read_listed(PODS, stranger) is None
+    ours = make_pod("train-worker-0", "p2", 11, owner="job-1")
+    assert ingest.read_listed(PODS, ours) == ingest.read(PODS, ours)
