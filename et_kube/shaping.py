@@ -24,6 +24,8 @@ FIELD = "field:"
 """How the key of a requirement begins that is about a field of the node, not about a label."""
 MAX_TERMS = 64
 MAX_REQUIREMENTS = 64
+MAX_PRODUCT = 512
+"""Labels of a selector times terms of an affinity: each of these has all of those."""
 MAX_VALUES = 1024
 MAX_TOLERATIONS = 256
 MAX_PORTS = 256
@@ -156,7 +158,8 @@ def _list_terms(spec: Json) -> tuple[list[list[dict[str, Any]]], bool]:
     required = _find_required(spec, "nodeAffinity")
     told = (required.get("nodeSelectorTerms") or ()) if isinstance(required, Mapping) else ()
     selector = spec.get("nodeSelector") or {}
-    if len(selector) > MAX_REQUIREMENTS or len(told) > MAX_TERMS:
+    is_wide = len(selector) > MAX_REQUIREMENTS or len(told) > MAX_TERMS
+    if is_wide or len(selector) * len(told) > MAX_PRODUCT:
         return [], True
     common = [
         _build_requirement(str(key), "In", [value]) for key, value in sorted(selector.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tracemalloc
+import json
 from collections import Counter
 from typing import Any
 
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from et_kube.resources import TRAINING_JOBS
-from et_kube.shaping import describe_shape, sum_requests
+from et_kube.shaping import MAX_REQUIREMENTS, MAX_TERMS, describe_shape, sum_requests
 from fakes.schemas import admit, find_definition
-from tests.counting import count_steps
+from tests.counting import count_steps, find_peak
 
 Document = dict[str, Any]
 
@@ -81,20 +81,29 @@ def test_whoever_names_much_in_many_containers_costs_no_product_of_both() -> Non
     assert read(80) < 3 * read(40)
 
 
+def spread(labels: int, terms: int) -> Document:
+    """A pod with a selector of so many labels beside so many terms, one requirement in each."""
+    term = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+    node = {REQUIRED: {"nodeSelectorTerms": [term] * terms}}
+    selector = {f"label-{n}": "" for n in range(labels)}
+    return {"spec": {"nodeSelector": selector, "affinity": {"nodeAffinity": node}}}
+
+
 def test_a_selector_of_many_labels_with_many_terms_is_no_product_of_both() -> None:
     def weigh(size: int) -> int:
-        node = {REQUIRED: {"nodeSelectorTerms": [{}] * size}}
-        labels = {f"label-{n}": "" for n in range(size)}
-        spec = {"nodeSelector": labels, "affinity": {"nodeAffinity": node}}
-        tracemalloc.start()
-        try:
-            found = describe_shape({"spec": spec})
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-            assert (found["terms"], found["unproven"] != "") == ([], True)
+        return find_peak(lambda: describe_shape(spread(size, size)))
 
+    found = describe_shape(spread(500, 500))
+    assert (found["terms"], found["unproven"] != "") == ([], True)
     assert weigh(1000) < 3 * weigh(500)
+
+
+def test_nor_is_it_with_as_many_of_each_as_are_looked_at() -> None:
+    few, many = (describe_shape(spread(n, MAX_TERMS)) for n in (8, MAX_REQUIREMENTS - 1))
+    assert [len(term["requirements"]) for term in few["terms"]] == [9] * MAX_TERMS
+    assert (few["unproven"], many["unproven"] != "") == ("", True)
+    # What is kept is read from JSON, where nothing is shared.
+    assert len(json.dumps(few)) < 50_000 and len(json.dumps(many)) < 1000
 
 
 def test_what_a_pod_requests_as_a_whole_counts_for_what_can_be_requested_so() -> None:
