@@ -20,6 +20,9 @@ MAX_VALUES = 10_000
 """Values of a template, lists and objects among them. The largest that is taken has fewer; looking
 at each of half a million, which an object has room for, would keep all other jobs waiting."""
 _TEXT_MAPS = ("labels", "annotations")
+_MAX_TEXTS = 256
+"""In each of these, which no pod has: every worker has a copy of its own, and a pass has them all
+at once."""
 _LISTS = ("imagePullSecrets", "volumes")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -35,6 +38,9 @@ def check_template(template: Fields) -> None:
     metadata = template.get_object("metadata") or Fields({}, "")
     for key in _TEXT_MAPS:
         metadata.get_text_map(key)
+        if (count := len(metadata.body.get(key) or ())) > _MAX_TEXTS:
+            words = f"are {count}, {_MAX_TEXTS} at most: each pod has them all, remove some"
+            raise metadata.fail(key, words)
     spec = template.require_object("spec")
     spec.get_text_map("nodeSelector")
     for key in ("serviceAccountName", "serviceAccount"):

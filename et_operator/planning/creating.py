@@ -256,14 +256,12 @@ def _create_workers(
         return
     job, epoch = view.job, view.status.epoch
     common = build_worker(job, view.spec.worker, epoch=epoch, runtime=runtime)
-    common = _note_avoided(view, common)
-    shared = common["metadata"]["annotations"]
-    chosen, anywhere = _place_workers(view, common)
+    chosen, anywhere = _place_workers(view, _note_avoided(view, common))
     awaited = _select_awaited(view)
     for record in records:
         retries = {ANNOTATION_RETRIES: str(record.retries)} if record.retries else {}
         body = chosen if awaited is None or record.name in awaited else anywhere
-        yield Create(PODS, call_worker(job, body, record.name, {**shared, **retries}))
+        yield Create(PODS, call_worker(job, body, record.name, retries))
 
 
 def _place_workers(view: View, worker: Json) -> tuple[Json, Json]:

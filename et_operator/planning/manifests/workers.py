@@ -69,7 +69,7 @@ def build_worker(job: TrainingJob, worker: WorkerSpec, *, epoch: int, runtime: R
 def call_worker(
     job: TrainingJob, common: Json, name: str, annotations: Mapping[str, str] | None = None
 ) -> Json:
-    """The pod of one worker, which shares all but its metadata; `annotations`: all that it has.
+    """The pod of one worker, which shares what is not its own; `annotations`: those it has besides.
 
     Raises:
         ValueError: no worker of this job is called so.
@@ -79,8 +79,8 @@ def call_worker(
         raise ValueError(f"{name!r} is no name of a worker of {job.key.name}")
     metadata = common["metadata"]
     own = {"name": name, "labels": {**metadata["labels"], LABEL_INDEX: str(index)}}
-    if annotations is not None:
-        own["annotations"] = dict(annotations)
+    if annotations:
+        own["annotations"] = {**metadata["annotations"], **annotations}
     return {**common, "metadata": {**metadata, **own}}
 
 

@@ -498,6 +498,20 @@ def test_of_a_template_with_more_values_than_any_pod_none_is_looked_at(role: str
     assert f"{role}.template.spec.{key}: has more than 10000 values" in decode_job(manifest).invalid
 
 
+@pytest.mark.parametrize("role", ["launcher", "worker"])
+@pytest.mark.parametrize("key", ["labels", "annotations"])
+def test_a_template_has_no_more_labels_and_annotations_than_any_pod(role: str, key: str) -> None:
+    def tell(count: int, text: str | None = "") -> str:
+        manifest = make_job()
+        texts = {f"label-{n}": text for n in range(count)}
+        manifest["spec"]["etReplicaSpecs"][role]["template"]["metadata"] = {key: texts}
+        return decode_job(manifest).invalid
+
+    assert f"{role}.template.metadata.{key}: are 257, 256 at most" in tell(257)
+    assert "are 257, 256 at most" in tell(257, None)
+    assert tell(256) == ""
+
+
 def test_a_script_of_the_job_is_a_path_unless_shell_text_is_allowed():
     spec = decode_spec(make_job(noticeScript={"script": "/job/save.sh"}))
     assert spec.notice_script == NoticeScript("/job/save.sh", timedelta(seconds=60))

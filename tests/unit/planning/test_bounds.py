@@ -11,9 +11,11 @@ from et_contract.documents import MAX_WORKERS
 from et_kube.resources import PODS
 from et_operator.model.statuses import ScalingKind, WorkerRecord, WorkerState
 from et_operator.model.texts import MAX_MESSAGE, MAX_REASON, measure
+from et_operator.planning.creating import create_pods
 from et_operator.planning.drafts import SINGLE_READS, Draft
 from et_operator.planning.forgetting import MANY_ENDS
 from et_operator.planning.planner import plan
+from tests.counting import find_peak
 from tests.planning_makers import START, ModelWorld, make_job, make_scaling
 
 
@@ -25,6 +27,21 @@ def test_no_scaling_goes_beyond_the_largest_job() -> None:
     assert world.scaling_reason("more") == "AboveMax"
     [condition] = world.scalings["more-uid"].status.conditions
     assert "1025 workers: a job has 1024 workers at most" in condition.message
+
+
+@pytest.mark.long
+def test_of_what_all_workers_have_a_pass_that_creates_them_holds_the_labels_alone_for_each() -> None:
+    texts = {f"label-{n}": "" for n in range(256)}
+    job = make_job(MAX_WORKERS)
+    assert job.spec is not None
+    template = {"metadata": {"labels": texts, "annotations": texts}, **job.spec.worker.template}
+    worker = replace(job.spec.worker, template=template)
+    world = ModelWorld(replace(job, spec=replace(job.spec, worker=worker)))
+    while not world.status.workers:
+        world.step()
+    draft = Draft(world.snapshot(), world.now)
+    assert len(create_pods(draft)[1]) == MAX_WORKERS
+    assert find_peak(lambda: create_pods(draft)) < MAX_WORKERS * 10_000
 
 
 @pytest.mark.long

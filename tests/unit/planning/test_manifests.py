@@ -91,6 +91,15 @@ def test_worker_defaults() -> None:
     assert "blockOwnerDeletion" not in owner
 
 
+def test_a_worker_has_annotations_of_its_own_beside_those_of_all() -> None:
+    template = {"metadata": {"annotations": {"mine": "x"}}, **make_template()}
+    common = build_worker(make_job(), WorkerSpec(template=template), epoch=2, runtime=RUNTIME)
+    pod = call_worker(make_job(), common, "job-worker-3", {"own": "3"})
+    shared = common["metadata"]["annotations"]
+    assert shared["mine"] == "x" and "own" not in shared
+    assert pod["metadata"]["annotations"] == {**shared, "own": "3"}
+
+
 def test_a_template_has_its_own_way() -> None:
     template = make_template(env=[{"name": "A", "value": "b"}])
     template["metadata"] = {"labels": {"mine": "x", "training-job-role": "lie"}}
