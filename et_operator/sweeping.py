@@ -16,7 +16,7 @@ from et_kube.clock import Clock
 from et_kube.errors import KubeError
 from et_kube.resources import PODS
 from et_operator.acting.executing import Executor
-from et_operator.codec.children import find_mounted_config_maps
+from et_operator.codec.children import select_mounted
 from et_operator.model.names import SELECTOR_OURS
 from et_operator.model.plans import Plan
 from et_operator.model.snapshots import Child, RuntimeFiles
@@ -71,11 +71,12 @@ class Sweeper:
     async def _sweep(self, namespace: str, candidates: tuple[Child, ...]) -> None:
         if not candidates:
             return
+        asked = frozenset(child.name for child in candidates)
         found = await self._api.list(
             PODS,
             namespace,
             label_selector=SELECTOR_OURS,
-            keep=lambda pod: find_mounted_config_maps([pod]),
+            keep=lambda pod: select_mounted(pod, asked),
         )
         mounted: frozenset[str] = frozenset().union(*found.items)
         plan = Plan(actions=plan_sweep(namespace, candidates, mounted))

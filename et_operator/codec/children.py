@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from et_contract import documents, names
@@ -99,10 +99,11 @@ def is_document(metadata: Json) -> bool:
     return owner is not None and metadata.get("name") in build_document_names(owner.name)
 
 
-def find_mounted_config_maps(pods: Iterable[Json]) -> frozenset[str]:
-    """Names of the ConfigMaps that are volumes of these pods."""
-    volumes = (v for pod in pods for v in (pod.get("spec") or {}).get("volumes") or ())
-    return frozenset(v["configMap"].get("name", "") for v in volumes if v.get("configMap"))
+def select_mounted(pod: Json, names: frozenset[str]) -> frozenset[str]:
+    """Which of these ConfigMaps are volumes of a pod."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    mounted = (v["configMap"].get("name", "") for v in volumes if v.get("configMap"))
+    return names.intersection(mounted)
 
 
 def decode_role_names(role: Json, job_uid: str) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,9 @@ from et_operator.codec.children import (
     decode_host_config,
     decode_job_report,
     decode_role_names,
-    find_mounted_config_maps,
     find_owner,
     select_documents,
+    select_mounted,
 )
 from et_operator.model.keys import Owner
 from et_operator.model.names import LABELS_OURS
@@ -176,14 +177,20 @@ def test_a_report_under_another_epochs_key_is_none():
     assert decode_job_report({"report-3": encode_report(REPORT)}, 3) is None
 
 
-def test_the_config_maps_that_pods_mount():
-    pods = [
-        {"spec": {"volumes": [{"name": "a", "configMap": {"name": "one"}}, {"name": "b"}]}},
-        {"spec": {"volumes": [{"name": "c", "emptyDir": {}}]}},
-        {"spec": {"volumes": None}},
-        {"spec": {"volumes": [{"name": "a", "configMap": {"name": "two"}}]}},
-    ]
-    assert find_mounted_config_maps(pods) == {"one", "two"}
+@pytest.mark.parametrize(
+    ("volumes", "mounted"),
+    [
+        ([{"name": "a", "configMap": {"name": "one"}}, {"name": "b"}], {"one"}),
+        ([{"name": "c", "emptyDir": {}}], set()),
+        (None, set()),
+        ([{"name": f"v{n}", "configMap": {"name": f"m{n}"}} for n in range(2000)], {"m7"}),
+    ],
+)
+def test_of_the_config_maps_that_a_pod_mounts_those_are_found_that_are_asked_for(
+    volumes: list[dict[str, Any]] | None, mounted: set[str]
+) -> None:
+    asked = frozenset({"one", "two", "m7"})
+    assert select_mounted({"spec": {"volumes": volumes}}, asked) == mounted
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "1" * 10, "\u0663", "", "-1", "1 ", "0", "03"])
