@@ -30,7 +30,7 @@ def test_no_scaling_goes_beyond_the_largest_job() -> None:
 
 
 @pytest.mark.long
-def test_of_what_all_workers_have_a_pass_that_creates_them_holds_the_labels_alone_for_each() -> None:
+def test_of_what_all_workers_have_a_pass_holds_the_labels_alone_for_each() -> None:
     texts = {f"label-{n}": "" for n in range(256)}
     job = make_job(MAX_WORKERS)
     assert job.spec is not None
