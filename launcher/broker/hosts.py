@@ -234,10 +234,11 @@ class HostList:
         """False before the first config of the job's first broker: there is nothing to serve."""
         return self.config is not None or self.memory.generation > 0
 
-    def find(self, name: str) -> Member | None:
-        """The member that a host name means; of several the newest that is not gone."""
-        found = [member for member in self.members.values() if member.name == name]
-        return max(found, key=lambda m: m.state is not MemberState.GONE, default=None)
+    def find_named(self) -> dict[str, Member]:
+        """The member that each host name means; of several the newest that is not gone."""
+        members = self.members.values()
+        gone = {member.name: member for member in members if member.state is MemberState.GONE}
+        return gone | {m.name: m for m in members if m.state is not MemberState.GONE}
 
     def is_of_command(self, nonce: str) -> bool:
         """Whether the user's command asks: nobody else knows the nonce."""

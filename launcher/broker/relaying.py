@@ -11,10 +11,11 @@ No I/O, no clock: frames go in, and go out through the `Wire` that was handed in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from et_contract import frames
+from et_contract.documents import Member
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.hosts import HostList
@@ -99,11 +100,12 @@ class Relay:
         """The config was read: `expected` slots, and host names have their meaning."""
         self._is_bound = True
         self._windows.expect(expected)
+        named = self._hosts.find_named()
         for session in self._at(""):
             if session.peer is None:
                 self._forget(session)
             else:
-                self._place(session)
+                self._place(session, named)
 
     def release(self, uid: str) -> None:
         """The pod has left, as is known: 137 for what ran there, 255 for what never started."""
@@ -268,7 +270,7 @@ class Relay:
         if session.uid:
             self._start_or_resume(session)
         elif self._is_bound:
-            self._place(session)
+            self._place(session, self._hosts.find_named())
 
     def _adopt(self, session: Session, peer: int) -> None:
         if session.peer is not None and session.peer != peer:
@@ -279,9 +281,9 @@ class Relay:
         self._orphans.discard(session)
         self._by_peer.setdefault(peer, {})[session.id] = session
 
-    def _place(self, session: Session) -> None:
+    def _place(self, session: Session, named: Mapping[str, Member]) -> None:
         """Find the pod of a session whose host is only a name so far."""
-        member = self._hosts.find(session.host)
+        member = named.get(session.host)
         if member is None:
             self._lose(session, f"no worker {session.host} in this job")
             return

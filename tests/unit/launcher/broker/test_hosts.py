@@ -188,10 +188,8 @@ def test_a_name_means_the_pod_that_lives():
     hosts = make_list()
     old = Member("job-worker-0", "old", 1, GONE, "main")
     hosts.configure(make_config(1, old, make_member(0)), 0.0)
-    found = hosts.find("job-worker-0")
-    assert found is not None
-    assert found.uid == "uid-0"
-    assert hosts.find("nobody") is None
+    found = {name: member.uid for name, member in hosts.find_named().items()}
+    assert found == {"job-worker-0": "uid-0"}
 
 
 @pytest.mark.long

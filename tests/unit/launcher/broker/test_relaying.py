@@ -21,6 +21,7 @@ from launcher.broker.windows import LEAST_WINDOW
 from launcher.protocol.claims import Claim
 from launcher.protocol.courses import LONGEST_OPENING as SHIMS_LONGEST
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
+from tests.counting import count_steps
 
 A = b"a" * 16
 B = b"b" * 16
@@ -141,6 +142,24 @@ def make_running() -> tuple[Relay, FakeWire]:
     wire.take_agent()
     wire.take_peer(SHIM)
     return relay, wire
+
+
+def test_the_first_config_is_no_product_of_sessions_and_members() -> None:
+    def measure(size: int) -> int:
+        members = [Member(f"w-{n}", f"u{n}", 1, MemberState.ACTIVE, "main") for n in range(size)]
+        relay = Relay(
+            FakeWire(), hosts=make_hosts(*members), started_at=0.0, on_spawn=lambda _uid, _n: None
+        )
+        for n in range(size):
+            session = (n + 1).to_bytes(16)
+            host, window = f"w-{n}", frames.WINDOW
+            spawn = make_frame(
+                frames.SPAWN, session, host=host, command="true", env={}, window=window
+            )
+            relay.take_shim_frame(SHIM, spawn, 0.0)
+        return count_steps(lambda: relay.bind(size))
+
+    assert measure(160) < 2.5 * measure(80)
 
 
 def test_a_session_from_spawn_to_its_end():
