@@ -55,9 +55,12 @@ class Holds:
         """The job holds these nodes, and nobody else does any more; without nodes it holds nothing.
 
         Who held one of them is of lower priority, or it was not to be had. Where others leave seats
-        for somebody, the node stays his: they would have gone for nothing.
+        for somebody, the node stays his: they would have gone for nothing. Who has room beside him
+        there keeps the nodes that he holds: of that one he would hold nothing.
         """
         mine = set(places) - self.list_promised(standing)
+        if mine != set(places) and standing.job.uid in self.by_uid:
+            return
         self.hold(standing, [place for place in places if place in mine])
         for uid, hold in list(self.by_uid.items()):
             if hold.standing is not standing and not mine.isdisjoint(hold.places):

@@ -28,6 +28,7 @@ from tests.unit.scheduler.makers import (
     cpus,
     decide_on,
     make_job,
+    make_node,
     make_nodes,
     run_on,
 )
@@ -402,3 +403,22 @@ def test_who_is_evicted_waits_from_then_on() -> None:
     told = decide_on(make_nodes(2), [job, busy, high], (queue,))["a"]
     assert (told.state, told.reserved) == (AdmissionState.WAITING, ())
     assert (told.unfit_since, told.coming_since, told.reserved_since) == (None, None, None)
+
+
+def test_whose_room_comes_beside_another_on_his_node_keeps_those_that_he_holds() -> None:
+    """Of that node he would hold nothing: it stays with the one for whom others leave it."""
+    sizes = {"node-00": 4, "node-01": 16, "node-02": 4, "node-03": 4}
+    nodes = tuple(make_node(name, cpu) for name, cpu in sizes.items())
+    ago = dict.fromkeys(sizes, 5 * MINUTE) | {"node-02": 50 * MINUTE}
+    jobs = [
+        run_on(make_job(f"on-{name}", cpu, cpu, queue=queue), *[name] * cpu, since=NOW - ago[name])
+        for (name, cpu), queue in zip(sizes.items(), "qrrq", strict=True)
+    ]
+    since = NOW - MINUTE
+    first = hold(make_job("a", 1, 1, 2, queue="r", priority=1), "node-01", since=since)
+    other = hold(make_job("b", 1, 1, 2, queue="q"), "node-02", since=since)
+    large = hold(make_job("c", 1, 1, 8, queue="q"), since=since)
+    told = decide_on(nodes, [*jobs, first, other, large], (Queue("q"), Queue("r")))
+    assert told["on-node-02"].reason is Reason.EVICTED
+    assert told["a"].reason is Reason.ROOM_COMES
+    assert told["a"].reserved == ("node-01",)
