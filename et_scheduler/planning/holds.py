@@ -55,18 +55,24 @@ class Holds:
         """The job holds these nodes, and nobody else does any more; without nodes it holds nothing.
 
         Who held one of them is of lower priority, or it was not to be had. Where others leave seats
-        for somebody, the node stays his: they would have gone for nothing. Who has room beside him
-        there keeps the nodes that he holds: of that one he would hold nothing.
+        for somebody, the node stays his: they would have gone for nothing.
         """
         mine = set(places) - self.list_promised(standing)
-        if mine != set(places) and standing.job.uid in self.by_uid:
-            return
         self.hold(standing, [place for place in places if place in mine])
         for uid, hold in list(self.by_uid.items()):
             if hold.standing is not standing and not mine.isdisjoint(hold.places):
                 hold.places = [place for place in hold.places if place not in mine]
             if not hold.places:
                 del self.by_uid[uid]
+
+    def move(self, standing: Standing, places: Sequence[int]) -> None:
+        """The job holds these nodes, where its room comes, in place of those that it has held.
+
+        Where one of them stays somebody else's, as with `reserve`, it keeps what it holds: it has
+        room beside him there, and would hold nothing.
+        """
+        if standing.job.uid not in self.by_uid or self.list_promised(standing).isdisjoint(places):
+            self.reserve(standing, places)
 
     def hold(self, standing: Standing, places: Sequence[int]) -> None:
         """The job holds these nodes, which nobody else holds."""

@@ -172,7 +172,7 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
     coming = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
     draft.ledger.expect(draft.get_queue(standing), coming)
     if is_asked or standing.job.uid in draft.holds.by_uid:
-        draft.holds.reserve(standing, seats.list_places())
+        draft.holds.move(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))
     if is_asked or not standing.is_told or standing.admission.coming_since is None:
         draft.change(standing, Step.TELL, coming_since=draft.now)
