@@ -24,12 +24,12 @@ from et_scheduler.model.shapes import (
     CPU,
     MEMORY,
     PODS,
+    Amounts,
     Effect,
     Operator,
     Requirement,
     Shape,
     Toleration,
-    make_shape,
 )
 
 _MAX_KEY = 320
@@ -59,14 +59,9 @@ def decode_shape(document: Json) -> Shape:
     unproven = read_words(document, "unproven", _MAX_WORDS)
     if sum(_weigh(one) for term in terms for one in term) > _MOST_TERMS:
         terms, unproven = (), f"{unproven}, {_CUT}" if unproven else _CUT
-    shape = make_shape(
-        {str(name): _read_amount(amount) for name, amount in requests.items() if name != PODS},
-        terms=terms,
-        tolerations=tuple(_list_tolerations(document)),
-        host_ports=frozenset(read_texts(document, "hostPorts", shaping.MAX_PORTS, _MAX_PORT)),
-        unproven=unproven,
-    )
-    return _share(shape)
+    amounts = {str(name): _read_amount(amount) for name, amount in requests.items()}
+    ports = frozenset(read_texts(document, "hostPorts", shaping.MAX_PORTS, _MAX_PORT))
+    return _share(amounts, terms, tuple(_list_tolerations(document)), ports, unproven)
 
 
 def read_whole_shape(pod: Json) -> Shape:
@@ -84,15 +79,21 @@ def read_bound_shape(pod: Json, offered: Container[str] = ()) -> Shape:
     requests = shaping.sum_requests(pod.get("spec") or {})
     if len(requests) > shaping.MAX_RESOURCES:
         requests = {n: v for n, v in requests.items() if n in _EVERYWHERE or n in offered}
-    pairs = tuple(sorted((name, n) for name, n in requests.items() if n and name != PODS))
     ports = frozenset(shaping.list_exclusive(pod)[: shaping.MAX_PORTS])
-    return _share(Shape(pairs, host_ports=ports))
+    return _share(requests, (), (), ports, "")
 
 
-def _share(shape: Shape) -> Shape:
-    """The one that is there already, where one of all the same is."""
-    key = (shape.requests, shape.terms, shape.tolerations, shape.host_ports, shape.unproven)
-    return _SHARED.setdefault(key, shape)
+def _share(requests: Amounts, *others: object) -> Shape:
+    """The shape of these requests, places for pods aside, and of what follows them in a Shape.
+
+    It is the one that is there already, if one is: a hundred thousand pods are read at a start.
+    """
+    pairs = tuple(sorted((name, n) for name, n in requests.items() if n and name != PODS))
+    key = (pairs, *others)
+    shape = _SHARED.get(key)
+    if shape is None:
+        shape = _SHARED[key] = Shape(*key)  # type: ignore[arg-type] # in the order of its fields
+    return shape
 
 
 def _read_amount(amount: object) -> int:
