@@ -27,7 +27,8 @@ class Node:
 
     `taken` is what all pods bound to it request, without those of the jobs that are given to
     `decide`; `leaving` are the parts of it whose pods are being terminated: taken still, and free
-    later, unless they should have gone long ago; `ports` are those that the same pods have.
+    later, unless they should have gone long ago; `ports` are the sets that one of the same pods
+    has, each set one object for all nodes: as many as there are pods may have hundreds.
     `has_room` is False for a node that is cordoned, or said to go, or does not say since when it is
     not ready (`unready_since`; None: it is). What it has is another resource for queues than the
     same in another `pool`. Pods are bound to it by `hostname`, the value of its label
@@ -40,7 +41,7 @@ class Node:
     leaving: tuple[Leaving, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    ports: frozenset[str] = frozenset()
+    ports: tuple[frozenset[str], ...] = ()
     has_room: bool = True
     unready_since: int | None = None
     pool: str = ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import chain
 from operator import not_, or_
 from typing import Self
 
@@ -44,8 +45,9 @@ class Ports:
         wanted = self._kinds.list_ports()
         self._of_others = [node.ports for node in nodes]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
+        asked_for = {ports: ports & wanted for node in nodes for ports in node.ports}
         for place, node in enumerate(nodes):
-            for port in wanted & node.ports:
+            for port in chain.from_iterable(map(asked_for.__getitem__, node.ports)):
                 self._places[port].append(place)
         self._stranded = [0] * len(nodes)
         self._open: dict[int, Mask] = {}
@@ -115,7 +117,7 @@ class Ports:
         """Which of its ports somebody there has later, or is kept."""
         there = self._stranded[place] | self._later.there[place]
         own = self._kinds.list_shared(shape.host_ports, there)
-        return own.union(shape.host_ports & self._of_others[place])
+        return own.union(*map(shape.host_ports.intersection, self._of_others[place]))
 
     def list_foreign(self, shape: Shape, mask: Mask) -> set[str]:
         """Which of its ports others than jobs have on one of these nodes."""

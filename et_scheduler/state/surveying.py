@@ -84,12 +84,13 @@ class Surveyor:
         """The node with the sums of what others have on it."""
         taken: Counter[str] = Counter()
         leaving: dict[int, Counter[str]] = defaultdict(Counter)
-        ports: set[str] = set()
+        ports: dict[frozenset[str], None] = {}
         for entry in self._store.pods.select_entries(node.name, NODE):
             pod = entry.value
             if self._is_given(entry):
                 continue
-            ports |= pod.shape.host_ports
+            if pod.shape.host_ports:
+                ports.setdefault(pod.shape.host_ports)
             amounts = {**dict(pod.shape.requests), PODS: 1}
             taken.update(amounts)
             if pod.is_terminating:
@@ -98,7 +99,7 @@ class Surveyor:
             node,
             taken=dict(taken),
             leaving=tuple(Leaving(at, dict(sums)) for at, sums in sorted(leaving.items())),
-            ports=frozenset(ports),
+            ports=tuple(ports),
             pool=node.labels.get(self._pool_label, ""),
         )
 

@@ -81,7 +81,7 @@ def count_fits(node: Node, shape: Shape) -> int:
     wanted = {**dict(shape.requests), PODS: 1}
     free = {name: node.allocatable.get(name, 0) - node.taken.get(name, 0) for name in wanted}
     most = max(min(free[name] // amount for name, amount in wanted.items()), 0)
-    if not node.has_room or shape.host_ports & node.ports:
+    if not node.has_room or any(map(shape.host_ports.intersection, node.ports)):
         return 0
     return min(most, 1) if shape.host_ports else most
 
@@ -91,7 +91,7 @@ def put(node: Node, shape: Shape) -> Node:
     more = {**dict(shape.requests), PODS: 1}
     names = node.taken.keys() | more.keys()
     taken = {name: node.taken.get(name, 0) + more.get(name, 0) for name in names}
-    return replace(node, taken=taken, ports=node.ports | shape.host_ports)
+    return replace(node, taken=taken, ports=(*node.ports, shape.host_ports))
 
 
 @st.composite

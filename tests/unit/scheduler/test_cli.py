@@ -172,7 +172,9 @@ def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) ->
     requirement = Requirement("pool", Operator.IN, ("a", "b"))
     toleration = Toleration("k", "v", Effect.NO_EXECUTE)
     shape = Shape((("cpu", 5),), ((requirement,), ()), (toleration,), frozenset({"TCP/1"}), "x")
-    node = make_node("n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=frozenset({"TCP/1"}))
+    node = make_node(
+        "n", taints=(Taint("k", "v", Effect.NO_EXECUTE),), ports=(frozenset({"TCP/1"}),)
+    )
     pods = (Pod("w", "n", 5, is_draining=True, shape=shape), Pod("l", is_launcher=True))
     job = replace(make_job("j", sizes=(1, 2)), worker=shape, pods=pods, admission=admission)
     cluster = Cluster((node,), (PendingPod("u", shape, -5, now),), Headroom(shape, 3))

@@ -84,6 +84,6 @@ def test_a_port_is_once_on_each_node_and_never_where_others_have_it() -> None:
     assert donors.may_fit(Gang(None, worker, 2), None, [], [GROUP])
     assert not donors.may_fit(Gang(None, worker, 3), None, [], [GROUP])
     assert not donors.may_fit(Gang(worker, worker, 2), None, [], [GROUP])
-    nodes = (replace(NODES[0], ports=worker.host_ports), NODES[1])
+    nodes = (replace(NODES[0], ports=(worker.host_ports,)), NODES[1])
     donors = build_donors(*rigid, make_job("gang", 1, 1, worker=worker), nodes=nodes)
     assert not donors.may_fit(Gang(None, worker, 2), None, [], [GROUP])

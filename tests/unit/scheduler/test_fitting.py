@@ -151,7 +151,7 @@ def test_the_tightest_node_is_used_first() -> None:
 
 
 GPU = Taint("gpu", "yes", Effect.NO_SCHEDULE)
-LABELLED = Node("n", {}, labels={"zone": "a", "count": "7"}, ports=frozenset({"TCP/80"}))
+LABELLED = Node("n", {}, labels={"zone": "a", "count": "7"}, ports=(frozenset({"TCP/80"}),))
 
 
 def demand(key: str, operator: Operator, *values: str) -> Shape:

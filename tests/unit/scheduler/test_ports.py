@@ -39,7 +39,7 @@ def test_whom_workers_keep_off_by_their_port_is_not_too_large() -> None:
     gang = make_job("gang", 2, 2, worker=WITH_PORT)
     decision = decide(Cluster(make_nodes(2)), MAIN, [run_with_port(), gang], NOW)
     assert decision.explanations["gang"].reason is Reason.NO_ROOM
-    ports = replace(make_node("node-00"), ports=TAKEN)
+    ports = replace(make_node("node-00"), ports=(TAKEN,))
     decision = decide(Cluster((ports, *make_nodes(2)[1:])), MAIN, [gang], NOW)
     assert decision.explanations["gang"].reason is Reason.NO_ROOM, "an empty cluster holds it"
 
@@ -94,7 +94,7 @@ def test_steps_of_several_with_a_port_each_come_together_where_nothing_is_kept()
 
 
 def test_nobody_goes_where_others_have_the_port() -> None:
-    nodes = tuple(replace(node, ports=TAKEN) for node in make_nodes(2))
+    nodes = tuple(replace(node, ports=(TAKEN,)) for node in make_nodes(2))
     gang = make_job("gang", 1, 1, worker=WITH_PORT, priority=1)
     waits = replace(gang, admission=Admission(0, queue="main", queued_at=NOW, unfit_since=0))
     told = decide_on(
@@ -118,7 +118,7 @@ def wait_beside(nodes: tuple[Node, ...], gang: Job) -> tuple[dict[str, Admission
 
 def test_who_would_have_no_node_for_its_launcher_without_jobs_holds_nothing() -> None:
     """The port of its launcher is a DaemonSet's on all nodes."""
-    nodes = tuple(replace(node, ports=TAKEN) for node in make_nodes(2))
+    nodes = tuple(replace(node, ports=(TAKEN,)) for node in make_nodes(2))
     gang = make_job("gang", 16, 16, launcher=replace(NOTHING, host_ports=TAKEN))
     told, texts = wait_beside(nodes, gang)
     assert told["new"].reason is Reason.STARTED
@@ -195,7 +195,7 @@ def test_ports_of_others_cost_nothing_that_nobody_asks_for() -> None:
 
     def count(ports: int) -> int:
         others = frozenset(f"TCP/{80 + port}" for port in range(ports))
-        nodes = tuple(replace(node, ports=others) for node in make_nodes(4))
+        nodes = tuple(replace(node, ports=(others,)) for node in make_nodes(4))
         return count_steps(lambda: decide(Cluster(nodes), MAIN, [gang], NOW))
 
     count(1)  # what is done once

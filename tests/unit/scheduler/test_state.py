@@ -435,7 +435,7 @@ def test_ports_of_a_jobs_pods_come_with_it() -> None:
     worker["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
     book.tell(PODS, worker, "team")
     survey = book.surveyor.survey()
-    assert book.node().ports == set()
+    assert book.node().ports == ()
     [pod] = survey.jobs[0].pods
     assert pod.shape is not None
     assert pod.shape.host_ports == {"TCP/80"}
@@ -498,7 +498,22 @@ def test_ports_that_anybody_has_are_taken() -> None:
     pod = on(make_service("web"))
     pod["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
     book.tell(PODS, pod, "web")
-    assert book.node().ports == {"TCP/80"}
+    assert book.node().ports == (frozenset({"TCP/80"}),)
+
+
+def test_ports_that_are_the_same_on_each_node_are_held_once() -> None:
+    """A DaemonSet with 256 ports on 1,000 nodes; anybody else there may have others beside it."""
+    book = Book()
+    for name in ("a", "b"):
+        book.tell(NODES, make_node(name))
+        for first in (1, 300 if name == "a" else 600):
+            pod = on(make_service(f"agent-{name}-{first}"), name)
+            ports = [{"hostPort": port} for port in range(first, first + 256)]
+            pod["spec"]["containers"][0]["ports"] = ports
+            book.tell(PODS, pod, "web")
+    one, other = (node.ports for node in book.surveyor.survey().cluster.nodes)
+    assert list(map(len, one)) == list(map(len, other)) == [256, 256]
+    assert sum(map(len, {id(ports): ports for ports in one + other}.values())) == 3 * 256
 
 
 def test_an_object_that_cannot_be_read_is_as_it_was() -> None:
@@ -573,7 +588,7 @@ def test_of_a_bound_pod_what_its_node_offers_is_kept() -> None:
         assert book.node().taken["cpu"] == 1000
         assert book.node().taken["gpu.io/x"] == 3
         assert len(book.node().taken) <= 64
-        assert len(book.node().ports) <= 256
+        assert sum(map(len, book.node().ports)) <= 256
     nowhere = on(make_service("lost"), "nowhere")
     nowhere["spec"]["containers"][0]["resources"] = {"requests": few | invent(2000)}
     book.tell(PODS, nowhere, "web")
