@@ -183,6 +183,25 @@ def test_a_snapshot_is_read_as_it_was_written(now: int, admission: Admission) ->
     assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
 
 
+def test_a_shape_is_in_a_record_once() -> None:
+    """A Deployment's 2,600 replicas of 64 KiB each, and a record of a pass is one line."""
+    needs = Requirement("pool", Operator.IN, ("a" * 5000,))
+    shape = Shape((("cpu", 5),), ((needs,),))
+    cluster = Cluster((), tuple(PendingPod(f"pod-{n}", shape, 0, 1) for n in range(20)))
+    line = encode_snapshot(Snapshot(cluster, (), (), 1))
+    assert 5000 < len(line) < 10_000
+    assert decode_snapshot(line).cluster == cluster
+
+
+@pytest.mark.parametrize("shape", ["7", "-1", '"a"', '{"requests": 1}'])
+def test_a_record_with_a_shape_that_is_not_in_it_is_refused(shape: str) -> None:
+    with pytest.raises(ValueError, match="not a snapshot"):
+        decode_snapshot(
+            f'{{"cluster":{{"headroom":{{"shape":{shape},"pods":1}}}},'
+            '"queues":[],"jobs":[],"now":1,"shapes":[]}'
+        )
+
+
 def test_a_record_does_not_grow_for_ever(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "passes", most=10)
     for now in range(5):
