@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from et_scheduler.model.cluster import Node
-from et_scheduler.model.shapes import Operator, Requirement, Shape, Taint, Toleration
+from et_scheduler.model.shapes import Effect, Operator, Requirement, Shape, Taint, Toleration
 
 Mask = NDArray[np.bool_]
 _INTEGERS = range(-(2**63), 2**63)
@@ -57,7 +58,10 @@ class Traits:
 
     def _match_taints(self, tolerations: Sequence[Toleration]) -> Mask:
         numbers, known = self._taints
-        judged = [all(_is_tolerated(one, tolerations) for one in taints) for taints in known]
+        tolerated = {
+            (one.key, one.effect, None if one.is_any_value else one.value) for one in tolerations
+        }
+        judged = [all(_is_among(one, tolerated) for one in taints) for taints in known]
         mask: Mask = np.array(judged, dtype=np.bool_)[numbers]
         return mask
 
@@ -135,10 +139,8 @@ def _parse(value: str) -> int | None:
     return number if number in _INTEGERS else None
 
 
-def _is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    return any(
-        (not one.key or one.key == taint.key)
-        and (one.effect is None or one.effect is taint.effect)
-        and (one.is_any_value or one.value == taint.value)
-        for one in tolerations
+def _is_among(taint: Taint, tolerated: set[tuple[str, Effect | None, str | None]]) -> bool:
+    """Whether a toleration of it is there, in one of its eight forms: an author has hundreds."""
+    return not tolerated.isdisjoint(
+        product((taint.key, ""), (taint.effect, None), (taint.value, None))
     )

@@ -22,6 +22,7 @@ from et_scheduler.model.shapes import (
 )
 from et_scheduler.planning.fitting import Gang, find_seats, take_seats
 from et_scheduler.planning.rooms import Room
+from tests.counting import count_steps
 
 amounts = st.fixed_dictionaries(
     {"cpu": st.integers(0, 6), "memory": st.integers(0, 6), "gpu": st.integers(0, 2)}
@@ -250,6 +251,51 @@ def test_terms_are_judged_for_all_nodes_as_for_each(
     ]
     shape = make_shape({}, terms=terms)
     assert Room(nodes, [shape]).get_mask(shape).tolist() == right
+
+
+def bears(one: Toleration, taint: Taint) -> bool:
+    """As Kubernetes documents a toleration."""
+    return (
+        one.key in {"", taint.key}
+        and one.effect in {None, taint.effect}
+        and (one.is_any_value or one.value == taint.value)
+    )
+
+
+TAINTS = st.builds(
+    Taint, st.sampled_from("xy"), st.sampled_from(["", "a"]), st.sampled_from(Effect)
+)
+TOLERATIONS = st.builds(
+    Toleration,
+    st.sampled_from(["", "x", "y"]),
+    st.sampled_from(["", "a"]),
+    st.sampled_from([None, *Effect]),
+    is_any_value=st.booleans(),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(TAINTS, max_size=2).map(tuple), st.lists(TOLERATIONS, max_size=3).map(tuple))
+def test_taints_are_tolerated_by_all_tolerations_together_as_by_each(
+    taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]
+) -> None:
+    right = all(any(bears(one, taint) for one in tolerations) for taint in taints)
+    shape = make_shape({}, tolerations=tolerations)
+    assert Room([Node("n", {}, taints=taints)], [shape]).get_mask(shape).tolist() == [right]
+
+
+def test_tolerations_are_looked_at_once_however_many_taints_there_are() -> None:
+    def count(nodes: int, tolerations: int) -> int:
+        marked = [
+            Node(f"n-{number}", {}, taints=(Taint("for", f"team-{number}", Effect.NO_SCHEDULE),))
+            for number in range(nodes)
+        ]
+        borne = tuple(Toleration("invented", str(number)) for number in range(tolerations))
+        shape = make_shape({}, tolerations=borne)
+        return count_steps(lambda: Room(marked, [shape]).get_mask(shape))
+
+    more = [count(nodes, 200) - count(nodes, 0) for nodes in (1, 50)]
+    assert more[1] == more[0], "200 tolerations are compared with each taint"
 
 
 class Counted(dict[str, str]):
