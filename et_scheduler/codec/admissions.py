@@ -70,6 +70,7 @@ def decode_admission(body: object) -> Admission:
         levelled_since=read_moment(body, "levelledSince"),
         level_turns=read_integer(body, "levelTurns", most=MAX_INTEGER),
         rounds=read_integer(body, "rounds", most=MAX_INTEGER),
+        round_at=read_moment(body, "roundAt"),
         leaving_since=read_moment(body, "leavingSince"),
     )
 
@@ -115,6 +116,7 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         "levelledSince": write_moment(admission.levelled_since),
         "levelTurns": admission.level_turns or None,
         "rounds": admission.rounds or None,
+        "roundAt": write_moment(admission.round_at),
         "leavingSince": write_moment(admission.leaving_since),
     }
 

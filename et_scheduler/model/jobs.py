@@ -53,7 +53,8 @@ class Admission:
     `queued_at` is its place in line, `since` that of `state`; `bound_at` says that its least size
     was bound in this admission. `grown_from` is what it had before it was to have more, until that
     has come. It lacks room since `unfit_since`, and is told since `coming_since` that room comes;
-    where others were asked for it, both are then; in so many `rounds` whole jobs have gone for it.
+    where others were asked for it, both are then. In so many `rounds` whole jobs have gone for it
+    since it stood, in the last of them at `round_at`.
     It grew last `resized_at`, and `levelled_at` into room that others had given for the level of
     all, which it has `levelled_since`; so often in a row (`level_turns`) it has given such room
     again to one that was there already.
@@ -84,6 +85,7 @@ class Admission:
     levelled_since: int | None = None
     level_turns: int = 0
     rounds: int = 0
+    round_at: int | None = None
     leaving_since: int | None = None
     grown_from: int = 0
     coming_since: int | None = None

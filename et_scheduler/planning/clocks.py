@@ -25,6 +25,7 @@ _WAITED_FROM = (
     "resized_at",
     "levelled_at",
     "levelled_since",
+    "round_at",
 )
 """A place in line is none of them: nobody waits for it, and who came first came first."""
 

@@ -95,7 +95,6 @@ class Draft:
         self.unseated: list[tuple[Standing, Gang]] = []
         self.kept: list[tuple[Gang, Seats]] = []
         self.awaited: set[str] = set()
-        self.evicted_for: set[str] = set()
         self.weights: Counts | None = None
         self.levelling: bool | None = None
 
@@ -178,14 +177,15 @@ class Draft:
         return 0 if is_over else hours
 
     def find_pause(self, standing: Standing) -> int:
-        """For how many hours no more whole jobs go for it: twice they did, and others had the room.
+        """For how many hours no more whole jobs go for it: twice they did, and it did not stand.
 
-        As pods of others that had waited for any: whoever asked again at once would have one job go
-        after the other, and never begin. After an hour some go once more, then after two.
+        Others have had the room, as pods of others that had waited for any: whoever asked again at
+        once would have one job go after the other, and never begin. After an hour some go once
+        more, then after two.
         """
         admission, rules = standing.admission, self.rules
         hours = count_hours(admission.rounds)
-        is_over = not hours or self.has_passed(admission.unfit_since, hours * rules.evicted_again)
+        is_over = not hours or self.has_passed(admission.round_at, hours * rules.evicted_again)
         return 0 if is_over else hours
 
     def is_open(self, standing: Standing) -> bool:

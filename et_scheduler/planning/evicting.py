@@ -163,7 +163,6 @@ def _find_seats(
         victims = trial.end()
     for victim in victims if seats is not None else ():
         evict(draft, victim, waiter)
-        draft.evicted_for.add(waiter.job.uid)
     return (seats, search) if seats is not None else None
 
 

@@ -37,8 +37,8 @@ def tell_no_room(draft: Draft, standing: Standing, gang: Gang) -> tuple[Reason, 
         text += f", and no workers leave and no nodes are held for {given} h" if given else ""
     pause = draft.find_pause(standing)
     if pause:
-        text += f"; others had the room that whole jobs had left for it {standing.admission.rounds}"
-        text += f" times, so that no more go for {pause} h"
+        text += f"; whole jobs have gone for it {standing.admission.rounds} times and it has not "
+        text += f"stood, so that no more go for {pause} h"
     if gang.worker.unproven:
         text += f"; not modelled: {gang.worker.unproven}"
     return Reason.NO_ROOM, text

@@ -101,7 +101,8 @@ def has_had(draft: Draft, standing: Standing) -> bool:
     are each above it in turn would give to each other for good.
     """
     admission, turns = standing.admission, min(standing.admission.level_turns, MOST_SPARED)
-    return draft.has_passed(admission.levelled_since, draft.rules.evicted_again << turns)
+    since, wait = admission.levelled_since, draft.rules.evicted_again << turns
+    return since is None or draft.has_passed(since, wait)
 
 
 def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:

@@ -56,6 +56,16 @@ class Hearing:
             found[uid] = min(since, found.get(uid, since))
         return found
 
+    @cached_property
+    def gone_for(self) -> Mapping[str, int]:
+        """For whom whole jobs have gone, and when last: who cannot be written has not gone."""
+        found: dict[str, int] = {}
+        for one in self._standings.values():
+            for eviction in one.was.evictions if one.was is not None else ():
+                at = min(eviction.at, self._now)
+                found[eviction.uid] = max(at, found.get(eviction.uid, at))
+        return found
+
     def may_ask(self, standing: Standing) -> bool:
         """Whether others may be asked for room for it.
 

@@ -28,6 +28,7 @@ def note_all(draft: Draft) -> None:
             continue
         set_clock_right(draft, standing)
         _note_gone(draft, standing)
+        _note_round(draft, standing)
         if standing.is_admitted:
             _note_most(draft, standing)
             _note_admitted(draft, standing)
@@ -42,11 +43,27 @@ def note_all(draft: Draft) -> None:
 
 
 def _note_withdrawn(draft: Draft, standing: Standing) -> None:
-    """Who asks for no larger least size any more waits for nothing: the next wait begins anew."""
-    is_asking = bool(standing.missing) or not standing.is_admitted
+    """Who asks for no larger least size any more waits for nothing: the next wait begins anew.
+
+    Once it stands, so do the rounds in which whole jobs go for it.
+    """
     told = standing.admission
-    if not is_asking and any(getattr(told, name) != none for name, none in NO_WAIT.items()):
+    if standing.missing or not standing.is_admitted:
+        return
+    if any(getattr(told, name) is not None for name in NO_WAIT):
         draft.change(standing, Step.TELL, **NO_WAIT)
+    if told.rounds and not standing.is_starting:
+        draft.change(standing, Step.TELL, rounds=0)
+
+
+def _note_round(draft: Draft, standing: Standing) -> None:
+    """Whole jobs have gone for it: that is told of those who went, and not of who was asked.
+
+    It is counted at once: as long as it does not stand it was in vain, whoever had the room.
+    """
+    at, told = draft.hearing.gone_for.get(standing.job.uid), standing.admission
+    if at is not None and (told.round_at is None or at > told.round_at):
+        draft.change(standing, Step.TELL, rounds=told.rounds + 1, round_at=at)
 
 
 def _note_gone(draft: Draft, standing: Standing) -> None:

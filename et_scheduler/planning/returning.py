@@ -21,10 +21,7 @@ from et_scheduler.planning.standings import Standing
 
 SPREAD = 5
 """Retries of jobs that were taken back together are spread over a fifth of the wait."""
-NO_WAIT: Mapping[str, int | None] = {
-    **dict.fromkeys(("reserved_since", "unfit_since", "coming_since")),
-    "rounds": 0,
-}
+NO_WAIT: Mapping[str, None] = dict.fromkeys(("reserved_since", "unfit_since", "coming_since"))
 """Of an admission, where nobody waits for room, or he begins to."""
 
 
@@ -87,8 +84,11 @@ def send_back(
 
 
 def forget_growth(admission: Admission) -> dict[str, Any]:
-    """Attempts of one that has stood were for more workers: its next start is another matter."""
-    return {} if admission.bound_at is None else {"attempts": 0, "retry_at": None}
+    """Attempts of one that has stood were for more workers: its next start is another matter.
+
+    So are the rounds in which whole jobs went for it.
+    """
+    return {} if admission.bound_at is None else {"attempts": 0, "retry_at": None, "rounds": 0}
 
 
 def end_hold(draft: Draft, standing: Standing) -> None:

@@ -170,6 +170,12 @@ class Standing:
         return self.is_admitted or self.admission.reason is Reason.ROOM_COMES
 
     @property
+    def is_starting(self) -> bool:
+        """Whether it may have pods and does not stand yet, or not all of a larger least size."""
+        is_raised = self.admission.reason is Reason.RAISED
+        return self.is_admitted and (self.admission.bound_at is None or is_raised)
+
+    @property
     def missing(self) -> int:
         """How many workers it waits for although it runs: its least size has risen."""
         return max(self.least - self.size, 0) if self.is_admitted else 0

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.decisions import Step
-from et_scheduler.model.jobs import Admission, Gift, Job, Purpose
+from et_scheduler.model.jobs import Gift, Job, Purpose
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import Shape
 from et_scheduler.planning.drafts import Draft
@@ -107,13 +107,7 @@ def _list_seen(draft: Draft) -> set[tuple[str, str]]:
     of the queue. Whoever has many for which no node will ever come, or ends the pods of one before
     its time is over, would keep all others from theirs.
     """
-    coming = (one for one in draft.list_admitted() if _is_coming(one.admission))
-    return {_name_line(draft, one) for one in coming}
-
-
-def _is_coming(admission: Admission) -> bool:
-    """Whether it does not stand yet, or not all of a larger least size does."""
-    return admission.bound_at is None or admission.reason is Reason.RAISED
+    return {_name_line(draft, one) for one in draft.list_admitted() if one.is_starting}
 
 
 def _name_line(draft: Draft, standing: Standing) -> tuple[str, str]:
@@ -139,8 +133,6 @@ def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> boo
     asked, coming = None, kept or coming
     if coming is None and turns.has(standing.job.uid):
         asked = ask_for_room(draft, standing, gang)
-        if standing.job.uid in draft.evicted_for:
-            draft.change(standing, Step.TELL, rounds=standing.admission.rounds + 1)
     elif coming is not None and is_late(draft, standing) and turns.has(standing.job.uid):
         with draft.room.without_coming():
             asked = ask_for_room(draft, standing, gang)

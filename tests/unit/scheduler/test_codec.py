@@ -68,6 +68,7 @@ ADMISSIONS = st.builds(
     levelled_since=MAYBE,
     level_turns=NUMBERS,
     rounds=NUMBERS,
+    round_at=MAYBE,
 )
 
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 
 from et_contract.admissions import AdmissionState
-from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Admission, Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
-from et_scheduler.model.shapes import HOUR, SECOND
-from et_scheduler.planning.passing import decide
+from et_scheduler.model.shapes import SECOND
 from tests.unit.scheduler.makers import (
     LONG_AGO,
     MAIN,
@@ -96,28 +94,6 @@ def test_nobody_goes_for_who_seeks_nodes_nor_at_first_for_what_he_would_take(
     assert list_gone(decide_on(NODES, jobs, QUEUES)) == gone
 
 
-def test_whole_jobs_do_not_go_one_after_the_other_for_what_pods_of_others_take() -> None:
-    """They have waited for longer than anybody gives for them, and are there before the gang is."""
-    jobs, nodes, gone, now = [*make_victims(), make_waiter()], list(NODES), [], NOW
-    for _ in range(3):
-        told = decide_on(tuple(nodes), jobs, QUEUES, now)
-        jobs = [replace(job, admission=told.get(job.uid, job.admission)) for job in jobs]
-        for place, job in enumerate(jobs[:4]):
-            if job.uid in list_gone(told):
-                gone.append(job.uid)
-                jobs[place] = replace(job, pods=(), is_waiting=True, admitted_number=1)
-                nodes[place] = replace(nodes[place], taken={"cpu": 8000, "pods": 8})
-        now += SECOND
-    assert gone == ["v3", "v2"]
-    found = decide(Cluster(tuple(nodes)), QUEUES, jobs, now)
-    assert (
-        "had left for it 2 times, so that no more go for 1 h" in found.explanations["waits"].message
-    )
-    told = decide_on(tuple(nodes), jobs, QUEUES, now + HOUR)
-    assert list_gone(told) == ["v1"]
-    assert told["waits"].rounds == 3
-
-
 def take_room(other: Job, there: int) -> dict[str, Admission]:
     """What is decided once the job that went is gone, and some of those pods have its node."""
     jobs = [*make_victims(), other, make_waiter()]
@@ -139,7 +115,7 @@ def test_who_does_not_stand_gives_back_the_node_that_one_of_higher_rank_holds(
     told = take_room(seek(count, priority=-9), there)
     assert list_gone(told) == ["seeks"]
     assert told["seeks"].evictions[-1].uid == "waits"
-    assert "waits" not in told  # it holds the node, and has been told that room comes
+    assert told["waits"].reason is Reason.ROOM_COMES  # it holds the node
 
 
 @pytest.mark.parametrize("there", [1, 5, 8])
