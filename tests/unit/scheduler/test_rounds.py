@@ -135,7 +135,7 @@ def test_who_stands_begins_anew() -> None:
     night.go_on()
     assert night.told.rounds == 1
     fields = {"bound_at": None, "rounds": 1, "round_at": night.told.round_at}
-    night.jobs["gang"] = run_on(night.jobs["gang"], *["own"] * 8, since=night.now, **fields)  # type: ignore[arg-type]
+    night.jobs["gang"] = run_on(night.jobs["gang"], *["own"] * 8, since=night.now, **fields)
     night.nodes["own"] = make_node("own")
     night.go_on()
     assert night.told.bound_at is not None
