@@ -306,6 +306,8 @@ def test_who_was_given_something_for_the_level_gives_at_once_for_who_comes_later
     below = run_on(make_job("b", 1, 40), "node")
     told = below.admission
     assert give(giver) is None
+    unsaid = replace(giver, admission=replace(giver.admission, levelled_since=None))  # type: ignore[type-var]
+    assert give(unsaid) is not None, "a former version has not said since when: it gives never"
     given = give(giver, NOW + SECOND)
     assert given is not None
     assert given.level_turns == 1
