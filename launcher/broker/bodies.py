@@ -113,7 +113,7 @@ def read_clock(frame: Frame) -> float | None:
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:
-    """The checked body of SPAWN or RESUME; `received` by stream. Raises ProtocolError.
+    """The checked body of SPAWN or RESUME; `received` by channel. Raises ProtocolError.
 
     `ranks` and `blacklists` are for us alone, all else is for the agent.
 

@@ -298,9 +298,9 @@ class Shim(FakeWire):
             relay.take_shim_frame(SHIM, frame, 0.0)
 
     def write(self) -> None:
-        for stream in frames.STREAMS:
-            while data := self.claim.unwritten(stream):
-                self.claim.wrote(stream, len(data))
+        for channel in frames.CHANNELS:
+            while data := self.claim.unwritten(channel):
+                self.claim.wrote(channel, len(data))
 
 
 def make_attached(wire: FakeWire) -> Relay:

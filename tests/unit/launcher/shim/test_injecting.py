@@ -133,7 +133,7 @@ def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Sta
     assert body["command"] == f"cd {Path.cwd()} > /dev/null 2>&1 ; train 1"
     assert (body["ranks"], body["blacklists"]) == (1, True)
     peer.send_data(spawns["w-0"].session, b"step=1\nste")
-    peer.send_data(spawns["w-1"].session, b"\xff\0 10%\r", stream=frames.STDERR)
+    peer.send_data(spawns["w-1"].session, b"\xff\0 10%\r", channel=frames.STDERR)
     finish(peer, spawns["w-1"].session, 134, err=7)
     finish(peer, spawns["w-0"].session, 0, out=10)
     out, err = driver.communicate(timeout=20)

@@ -67,7 +67,7 @@ def test_all_hosts_share_one_connection_and_the_worst_code_counts(broker: FakeBr
     bodies = {host: frames.decode_json(spawn)["command"] for host, spawn in spawns.items()}
     assert bodies == {"w-0": "run --rank=0", "w-1": "run --rank=1"}
     peer.send_data(spawns["w-1"].session, b"a\nb")
-    peer.send_data(spawns["w-0"].session, b"oops\n", stream=frames.STDERR)
+    peer.send_data(spawns["w-0"].session, b"oops\n", channel=frames.STDERR)
     finish(peer, spawns["w-1"].session, 3, out=3)
     finish(peer, spawns["w-0"].session, 0, err=5)
     out, err = shim.communicate(timeout=20)
@@ -109,7 +109,7 @@ def test_a_log_that_is_full_changes_no_exit_code(broker: FakeBroker, start: Star
         shim = run_pdsh(start, broker, "-S", "-w", "w-0", "run", **{name: full})
     peer, spawns = open_all(broker, 1)
     peer.send_data(spawns["w-0"].session, b"out\n")
-    peer.send_data(spawns["w-0"].session, b"err\n", stream=frames.STDERR)
+    peer.send_data(spawns["w-0"].session, b"err\n", channel=frames.STDERR)
     finish(peer, spawns["w-0"].session, 0, out=4, err=4)
     assert shim.wait(20) == 0
 

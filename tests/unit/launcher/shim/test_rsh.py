@@ -95,7 +95,7 @@ def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Sta
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"\xff\0out\r")
-    peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+    peer.send_data(spawn.session, b"err\n", channel=frames.STDERR)
     finish(peer, spawn.session, 3, 6, 4)
     assert shim.communicate(timeout=20) == (b"\xff\0out\r", b"err\n")
     assert shim.returncode == 3
@@ -133,7 +133,7 @@ def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: FakeBroker, sta
         for number in range(4):
             offset = number * frames.MAX_DATA
             peer.send_data(spawn.session, b"x" * frames.MAX_DATA, offset=offset)
-        peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+        peer.send_data(spawn.session, b"err\n", channel=frames.STDERR)
         assert shim.stderr is not None
         assert shim.stderr.readline() == b"err\n"
         shim.terminate()
@@ -149,7 +149,7 @@ def test_a_closed_stderr_hinders_nothing(broker: FakeBroker, start: Start):
     shim.stderr.close()
     shim.stderr = None
     peer, spawn = spawned(broker)
-    peer.send_data(spawn.session, b"nobody reads this", stream=frames.STDERR)
+    peer.send_data(spawn.session, b"nobody reads this", channel=frames.STDERR)
     peer.send_data(spawn.session, b"out")
     finish(peer, spawn.session, 0, out=3, err=17)
     assert shim.communicate(timeout=20)[0] == b"out"
@@ -322,7 +322,7 @@ def test_nor_does_a_full_stderr_and_what_comes_after_is_written(broker: FakeBrok
         shim = run_rsh(start, broker, "w", "x", stderr=full)
     peer, spawn = spawned(broker)
     for number in range(3):
-        peer.send_data(spawn.session, b"abc", offset=3 * number, stream=frames.STDERR)
+        peer.send_data(spawn.session, b"abc", offset=3 * number, channel=frames.STDERR)
         assert peer.expect(frames.ACK).offset == 3 * number + 3
     peer.send_data(spawn.session, b"out")
     finish(peer, spawn.session, 0, out=3, err=9)
@@ -342,8 +342,8 @@ def test_one_that_is_started_without_files_takes_none_of_ours_for_them(
         *words,
     )
     peer, spawn = spawned(broker)
-    for stream, data in ((frames.STDOUT, b"\x0fout"), (frames.STDERR, b"\x0ferr")):
-        peer.send_data(spawn.session, data, stream=stream)
+    for channel, data in ((frames.STDOUT, b"\x0fout"), (frames.STDERR, b"\x0ferr")):
+        peer.send_data(spawn.session, data, channel=channel)
         assert peer.expect(frames.ACK).offset == len(data)
     finish(peer, spawn.session, 3, out=4, err=4)
     out, err = shim.communicate(timeout=20)
