@@ -67,9 +67,9 @@ KILLED = "killed"
 """We: and KILL."""
 
 CARE: Table = {
-    NEW: {"opened": ASKING, "left alone": AWAY},
-    ASKING: {"EXIT": TOLD, "left alone": AWAY, **stay(ASKING, "opened")},
-    TOLD: {"opened": ASKING, "left alone": AWAY, **stay(TOLD, "EXIT")},
+    NEW: {"opened": ASKING, "waited for": AWAY},
+    ASKING: {"EXIT": TOLD, "waited for": AWAY, **stay(ASKING, "opened")},
+    TOLD: {"opened": ASKING, "waited for": AWAY, **stay(TOLD, "EXIT")},
     AWAY: {"opened": ASKING, "given up": TERMED, **stay(AWAY, "EXIT")},
     TERMED: {"opened": ASKING, "given up": KILLED, **stay(TERMED, "EXIT")},
     KILLED: {"opened": ASKING, **stay(KILLED, "EXIT")},
@@ -153,9 +153,9 @@ class Session:
         self.is_told_to_end = self.is_told_to_end or signal == TERM
         return signal
 
-    def leave_alone(self, until: float) -> None:
+    def wait_for_shim(self, until: float) -> None:
         """The session's shim has gone, or was not seen yet: it is waited for `until` then."""
-        self.care = step(CARE, self.care, "left alone")
+        self.care = step(CARE, self.care, "waited for")
         self.alone_until = until
 
     def give_up(self) -> bytes:

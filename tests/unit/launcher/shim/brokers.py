@@ -86,7 +86,7 @@ class Peer:
         self.connection.close()
 
 
-class FakeBroker:
+class SocketBroker:
     """Listens where the broker would; every test says by hand what it answers."""
 
     def __init__(self, path: Path) -> None:
