@@ -338,7 +338,7 @@ class FakeBroker:
 
 
 def _is_launcher(pod: Json) -> bool:
-    """Whether it says that it is one, and a broker of ours could run in it."""
+    """Whether the pod says that it is one, and a broker of ours could run in it."""
     labels = pod["metadata"].get("labels") or {}
     is_said = labels.get(LABEL_ROLE) == "launcher" and LABEL_JOB in labels
     return is_said and _read_environment(pod, ENV_EPOCH).isdecimal()

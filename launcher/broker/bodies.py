@@ -50,7 +50,7 @@ class Welcome:
     is_terminating: bool
     sessions: tuple[KnownSession, ...]
     noticed: bool | None = None
-    """Whether it knows of a notice; None where it would understand none."""
+    """Whether the agent knows of a notice; None where it would understand none."""
 
 
 def read_welcome(frame: Frame) -> Welcome:

@@ -26,7 +26,7 @@ class Flow:
     passed: int = 0
     """Come from the agent for the shim's present connection, or acknowledged."""
     losses: int = 0
-    """That the agent has told of since it was last asked to go on: MOST_LOSSES are heard."""
+    """Told of by the agent since it was last asked to go on: MOST_LOSSES are heard."""
 
     def acknowledge(self, offset: int) -> None:
         """The shim has written what came before `offset`, be it from an earlier connection.
