@@ -1,7 +1,8 @@
 """Many jobs at once on simulated nodes, and the same pods made by a bare script.
 
 One storm of a size is shared by all figures of a run that ask for that size (`recall_storm`). Jobs
-and bare pods are made by the same code, as many requests at once.
+and bare pods are made by the same code, as many requests at once. Nothing is judged here: what a
+storm may cost is said in the figures that ask for it, and in pairing.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One fact a step, and each report in a step of its own, so that a simulation can put anything in
 between. Horovod is assumed to behave: it reads the list that is served, and processes on hosts that
-leave it end.
+leave it end. Nothing of `launcher` is imported, and the operator is told by documents alone.
 """
 
 from __future__ import annotations
