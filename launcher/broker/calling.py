@@ -79,7 +79,7 @@ class Caller:
         self._attached.add(member.uid)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                while True:
+                while True:  # by hand: see retrying.py beside this
                     self._tell(frames.ATTACH, body)  # again: one that failed may have ended since
                     await asyncio.sleep(RETRY_SECONDS)
                     try:
