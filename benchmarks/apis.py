@@ -116,7 +116,7 @@ class Api:
             return answer if isinstance(answer, dict) else {}
 
 
-class Sightings:
+class Transcript:
     """What a watch or a log has told so far, each line with the time (UTC seconds) it came."""
 
     def __init__(self, clock: Clock) -> None:

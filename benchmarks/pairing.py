@@ -1,7 +1,8 @@
 """Storms of jobs in turns with storms of bare pods, and what the two say of each other.
 
 For the two figures of jobs at once. Each storm of jobs is followed by its bare pods, so that both
-meet the same machine; the operator is fresh before the first.
+meet the same machine; the operator is fresh before the first. No time is taken here: storms.py
+makes both kinds, and measures them.
 """
 
 from __future__ import annotations

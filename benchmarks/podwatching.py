@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from benchmarks.apis import Api, Sightings, build_path
+from benchmarks.apis import Api, Transcript, build_path
 from benchmarks.benches import Site
 from devcluster.certificates import INSIDE
 from et_contract.names import BROKER_CONTAINER
@@ -75,13 +75,13 @@ def find_listed(lines: Iterable[str], before: float) -> float:
     return max(time for time in times if time <= before)
 
 
-async def watch_pods(site: Site, seen: Sightings, namespace: str, selector: str) -> None:
+async def watch_pods(site: Site, seen: Transcript, namespace: str, selector: str) -> None:
     """Tell `seen` of the namespace's pods, for ever."""
     path = build_path("pods", namespace)
     await seen.follow(site.api, path, watch="1", labelSelector=selector)
 
 
-async def wait_running(seen: Sightings, pod: str) -> float:
+async def wait_running(seen: Transcript, pod: str) -> float:
     """When this pod's containers were seen running."""
     return await seen.wait(lambda: find_running(seen.lines, pod), f"{pod} runs")
 

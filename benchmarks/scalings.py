@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from benchmarks.apis import Sightings, build_path
+from benchmarks.apis import Transcript, build_path
 from benchmarks.audits import read_audit
 from benchmarks.benches import Site
 from benchmarks.manifests import build_job, build_scaling, read_command
@@ -53,7 +53,7 @@ class ElasticJob:
 
     site: Site
     namespace: str
-    log: Sightings
+    log: Transcript
     scalings: int = 0
 
     async def wait_listed(self, hosts: int) -> float:
@@ -99,7 +99,7 @@ class ElasticJob:
 async def run_elastic_job(site: Site, title: str) -> AsyncIterator[ElasticJob]:
     """A job of BASE workers, all listed, with a process on each."""
     async with make_namespace(site, title) as namespace, asyncio.TaskGroup() as group:
-        pods, log = Sightings(site.clock), Sightings(site.clock)
+        pods, log = Transcript(site.clock), Transcript(site.clock)
         selector = f"training-job-name={JOB}"
         watch = group.create_task(watch_pods(site, pods, namespace, selector))
         manifest = build_job(JOB, workers=BASE, command=read_command("elastic"))

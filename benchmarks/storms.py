@@ -1,7 +1,8 @@
 """Many jobs at once on simulated nodes, and the same pods made by a bare script.
 
 One storm of a size is shared by all figures of a run that ask for that size (`recall_storm`). Jobs
-and bare pods are made by the same code, as many requests at once.
+and bare pods are made by the same code, as many requests at once. Nothing is judged here: what a
+storm may cost is said in the figures that ask for it, and in pairing.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.apis import IN_FLIGHT, Sightings, build_path
+from benchmarks.apis import IN_FLIGHT, Transcript, build_path
 from benchmarks.audits import count_writes, read_audit
 from benchmarks.benches import Bench, Site, Storm
 from benchmarks.machines import reset_peak
@@ -114,15 +115,15 @@ async def make_all(site: Site, path: str, manifests: Sequence[Mapping[str, Any]]
     """Create all, a few at once, and return the seconds until a watch has seen all in Running."""
     running: set[bytes] = set()
 
-    async def has_come(sightings: Sightings) -> None:
+    async def has_come(transcript: Transcript) -> None:
         def look() -> bool | None:
-            running.update(find_running_names(line for _, line in sightings.lines))
-            sightings.lines.clear()
+            running.update(find_running_names(line for _, line in transcript.lines))
+            transcript.lines.clear()
             return len(running) == len(manifests) or None
 
-        await sightings.wait(look, f"all {len(manifests)} of {path} are Running", LONGEST)
+        await transcript.wait(look, f"all {len(manifests)} of {path} are Running", LONGEST)
 
-    seen = Sightings(site.clock)
+    seen = Transcript(site.clock)
     async with watching(site, seen, path):
         started = site.clock.monotonic()
         queue = iter(manifests)
@@ -134,7 +135,7 @@ async def make_all(site: Site, path: str, manifests: Sequence[Mapping[str, Any]]
 
 
 @asynccontextmanager
-async def watching(site: Site, seen: Sightings, path: str) -> AsyncIterator[None]:
+async def watching(site: Site, seen: Transcript, path: str) -> AsyncIterator[None]:
     """Tell `seen` of all in a collection, as long as the body runs."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(seen.follow(site.api, path, watch="1"))

@@ -2,7 +2,8 @@
 
 A socket belongs to the namespace in which it was made, not to that of the process that uses it. So
 the listening socket is made on the host and handed to this program, which runs inside the cluster's
-namespace, accepts there and dials the API server.
+namespace, accepts there and dials the API server. Bytes pass through, and none is understood;
+nothing of ours is imported, for it is run as a file.
 """
 
 import asyncio

@@ -93,14 +93,14 @@ def _complete(
 ) -> list[str]:
     from et.clusters import Place
     from et.errors import EtError
-    from et.running import find_rig
+    from et.running import find_tools
     from et_kube.errors import KubeError
 
     said: dict[str, Any] = context.params
     place = Place(said.get("kubeconfig"), said.get("context"), said.get("namespace"))
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(PATIENCE), find_rig(context).open(place) as cluster:
+        async with asyncio.timeout(PATIENCE), find_tools(context).open(place) as cluster:
             return await find(cluster)
 
     try:

@@ -18,7 +18,7 @@ LAUNCHER = "launcher"
 
 
 def is_wanted(pod: Pod, only: Collection[str]) -> bool:
-    """Whether its log was asked for: by its name, as `launcher`, or with all others."""
+    """Whether the pod's log was asked for: by its name, as `launcher`, or with all others."""
     return not only or pod.name in only or (pod.role is Role.LAUNCHER and LAUNCHER in only)
 
 
@@ -118,7 +118,7 @@ def _explain(job: TrainingJob, name: str, kept: str, *, is_following: bool) -> I
 
 
 def has_left(job: TrainingJob, name: str) -> bool:
-    """Whether it was a worker of this job, and is none any more: no name is used again."""
+    """Whether the name was of a worker of this job, and is none's any more: none is used again."""
     index = read_own_index(name, job.key.name)
     is_former = index is not None and index <= job.status.last_worker_index
     return is_former and (has_ended(job) or name not in job.status.target_workers)

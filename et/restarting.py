@@ -197,5 +197,5 @@ class Stop:
 
 
 def _is_asked(pod: Pod) -> bool:
-    """Whether it will not stay: an older operator says that all has stopped before it is asked."""
+    """Whether the pod is asked to go: an older operator says that all has stopped before that."""
     return pod.is_deleting or pod.has_ended

@@ -32,7 +32,7 @@ Work = Callable[[Cluster, Screen], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
+class Tools:
     """What a command works with; tests hand in their own as the context's `obj`."""
 
     open: Callable[[Place], AbstractAsyncContextManager[Cluster]]
@@ -41,9 +41,9 @@ class Rig:
 
 def run(context: typer.Context, place: Place, work: Work) -> None:
     """Do the work on the cluster of this place, and exit as it went."""
-    rig = find_rig(context)
+    tools = find_tools(context)
     try:
-        code = asyncio.run(_run(rig, place, work))
+        code = asyncio.run(_run(tools, place, work))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -53,7 +53,7 @@ def run(context: typer.Context, place: Place, work: Work) -> None:
 
 def run_alone(context: typer.Context, work: Callable[[Screen], None]) -> NoReturn:
     """Do work that asks no cluster, and exit."""
-    screen = find_rig(context).screen
+    screen = find_tools(context).screen
     try:
         work(screen)
     except EtError as error:
@@ -70,10 +70,10 @@ def _leave_pipe() -> int:
     return BROKEN_PIPE
 
 
-def find_rig(context: typer.Context) -> Rig:
+def find_tools(context: typer.Context) -> Tools:
     """The tests' own, or the real one."""
     found: Any = context.find_root().obj
-    return found if isinstance(found, Rig) else Rig(open_cluster, Screen())
+    return found if isinstance(found, Tools) else Tools(open_cluster, Screen())
 
 
 @contextmanager
@@ -102,13 +102,13 @@ def _heeding() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-async def _run(rig: Rig, place: Place, work: Work) -> int:
+async def _run(tools: Tools, place: Place, work: Work) -> int:
     try:
         with _heeding():
-            async with rig.open(place) as cluster:
-                return FAILED if await work(cluster, rig.screen) is False else 0
+            async with tools.open(place) as cluster:
+                return FAILED if await work(cluster, tools.screen) is False else 0
     except (EtError, KubeError, ExceptionGroup) as error:
-        complain(rig.screen, error)
+        complain(tools.screen, error)
         return FAILED
 
 

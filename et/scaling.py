@@ -305,7 +305,7 @@ def tell_wait(screen: Screen, conditions: Sequence[Condition], said: str) -> str
 
 
 def lets_in_at_commits(job: TrainingJob) -> bool:
-    """Whether it trains now, and by a launcher that begins with new hosts at a commit."""
+    """Whether the job trains now, and by a launcher that begins with new hosts at a commit."""
     is_horovod = job.spec is not None and job.spec.launcher.startswith("horovodrun")
     return is_horovod and is_true(job.status.conditions, "Running")
 

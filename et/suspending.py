@@ -51,7 +51,7 @@ async def resume(cluster: Cluster, stored: Json, *, is_pinned: bool = False) -> 
 
 
 def is_suspended(stored: Json) -> bool:
-    """Whether it is to be, by `spec.suspend`; what the operator has made of that is in its status.
+    """Whether the job is to be, by `spec.suspend`; what has become of that is in its status.
 
     The annotation of others is not meant.
     """

@@ -2,9 +2,9 @@
 
     version:u8 | type:u8 | flags:u16 | session:16 bytes | offset:u64 | length:u32 | payload
 
-Network byte order, 32 bytes of header. `flags` is the stream (1 stdout, 2 stderr) of DATA, ACK and
+Network byte order, 32 bytes of header. `flags` is the channel (1 stdout, 2 stderr) of DATA, ACK and
 DROPPED, the sender of SIGNAL and SIGNALED (signals.py), else 0. `offset` is the position of DATA's
-first byte in its stream; for ACK the number of bytes that are safe; for DROPPED where the loss
+first byte in its channel; for ACK the number of bytes that are safe; for DROPPED where the loss
 begins (payload: JSON {"to": n}); for SIGNAL and SIGNALED the number of the signal; else 0.
 `session` is 16 zero bytes in frames about the whole stream. Payloads of control frames are JSON
 objects.
@@ -33,11 +33,11 @@ MAX_OFFSET = 2**63
 
 STDOUT = 1
 STDERR = 2
-STREAMS = (STDOUT, STDERR)
+CHANNELS = (STDOUT, STDERR)
 _NO_TYPES = {"VERSION", "STDOUT", "STDERR"}
 
 WINDOW = 256 * 1024
-"""Bytes of one session, both streams together, that may be sent and not yet acknowledged; what a
+"""Bytes of one session, both channels together, that may be sent and not yet acknowledged; what a
 session begins with."""
 MOST_WINDOW = 2 * 1024 * 1024
 """What it may grow to where the way is long; the agent's ring holds twice as much."""
@@ -150,11 +150,11 @@ def decode_json(frame: Frame) -> Dict[str, Any]:
 
 
 def decode_counts(frame: Frame, body: Dict[str, Any], key: str) -> Dict[int, int]:
-    """`[stdout, stderr]` byte counts under `key`, by stream; raises ProtocolError."""
+    """`[stdout, stderr]` byte counts under `key`, by channel; raises ProtocolError."""
     counts = body.get(key)
     if (
         not isinstance(counts, list)
-        or len(counts) != len(STREAMS)
+        or len(counts) != len(CHANNELS)
         or not all(type(count) is int and 0 <= count <= MAX_OFFSET for count in counts)
     ):
         raise ProtocolError(f"{NAMES.get(frame.type)}: {key} must be two byte counts")

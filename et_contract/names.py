@@ -41,7 +41,7 @@ BROKER_CONTAINER = "edl-broker"
 
 # ---- signals by which processes may be told of a notice
 NOTICE_SIGNALS = ("SIGUSR1", "SIGUSR2")
-"""Such as nothing else tells a training by: what has a handler for one has it for this."""
+"""Signals that tell a training nothing else: what has a handler for one has it for this."""
 
 # ---- scripts that are run in the launcher
 NOTICE_ORDER = "notice/"

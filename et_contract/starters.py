@@ -292,7 +292,7 @@ def _count_slots(
 
 
 def _is_alone(row: Launcher, given: Sequence[options.Option]) -> bool:
-    """Whether it is to start processes, and starts them in its own pod. A file may say otherwise.
+    """Whether the launcher is to start processes, and does so in its own pod; a file may differ.
 
     horovodrun does so where it is told of no hosts, torchrun where it is told of one node, or of a
     rendezvous of its own.

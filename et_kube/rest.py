@@ -125,7 +125,7 @@ class _Once:
 
 
 @dataclass(slots=True)
-class Sighting:
+class _Outcome:
     """What is known of a request while it runs."""
 
     code: int = 0
@@ -394,7 +394,7 @@ class Rest:
             connect=self._limits.connect.total_seconds(),
             sock_read=None if total else self._limits.silence.total_seconds(),
         )
-        with self._observed(request) as sighting, translated(describe(request)):
+        with self._observed(request) as outcome, translated(describe(request)):
             who = await self._connection.authorize()
             try:
                 response = await self._open(request, who, timeout)
@@ -404,7 +404,7 @@ class Rest:
                     raise
                 response = await self._open(request, await self._connection.authorize(), timeout)
             async with response:
-                sighting.code = response.status
+                outcome.code = response.status
                 yield response
 
     async def _open(
@@ -444,23 +444,23 @@ class Rest:
             self._hear(moment.replace(tzinfo=moment.tzinfo or UTC))
 
     @contextmanager
-    def _observed(self, request: Request) -> Iterator[Sighting]:
-        sighting = Sighting()
+    def _observed(self, request: Request) -> Iterator[_Outcome]:
+        outcome = _Outcome()
         loop = asyncio.get_running_loop()
         start = loop.time()
         is_sent = True
         try:
-            yield sighting
+            yield outcome
         except NotLeader:
             is_sent = False
             raise
         except ApiError as error:
-            sighting.code = sighting.code or error.status
+            outcome.code = outcome.code or error.status
             raise
         finally:
             if self._observe is not None and is_sent:
                 seconds = loop.time() - start
-                self._observe(request.verb, request.resource, sighting.code, seconds)
+                self._observe(request.verb, request.resource, outcome.code, seconds)
 
 
 def encode(body: object) -> bytes:

@@ -1,8 +1,9 @@
 """What is asked again while the server cannot answer: by tenacity, on a clock of ours.
 
-Reads, and of writes, whose outcome may be unknown, only those that may be done twice. Watches
-(watching.py) and the work queue are told when to wait and by whom, and count what went well in
-between: they use Backoff.
+Reads, and of writes, whose outcome may be unknown, only those that may be done twice. This is for
+one request that is made again, evenly, until a time is over. Whoever counts failures from one pass
+or round to the next (watches, the work queue, et-scheduler, et-notices), tries without end, or must
+start fast (the broker, for which a user waits) has a loop of his own, most by Backoff.
 """
 
 from __future__ import annotations

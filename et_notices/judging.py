@@ -96,7 +96,7 @@ def _read_moment(chosen: Notice | None, now: datetime) -> datetime | None:
 
 
 def sounds_worse(new: Word, old: Word, now: datetime) -> bool:
-    """Whether it ends sooner by this word, or where neither says that, is advised against first.
+    """Whether by the new word the end is sooner, or where none is said, advice comes first.
 
     A moment that is over for long is later than one that is not.
     """

@@ -25,6 +25,7 @@ from et_notices.telling import Node, Unheld
 
 PERIOD = timedelta(seconds=5)
 """From the beginning of a round to that of the next one, as AWS recommends."""
+# Failures are counted from round to round and told once, and what fails is tried without end.
 STUMBLING = Backoff(PERIOD, timedelta(seconds=20))
 """After rounds without an answer: no notice is as short as to be missed by it, but Google's."""
 SAYING = Backoff(PERIOD, timedelta(seconds=15))

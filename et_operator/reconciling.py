@@ -1,7 +1,8 @@
 """One pass: key -> snapshot -> plan -> execute -> look again.
 
 What the server answers is believed before the next one begins (see believing.py), so that it never
-plans from before our own writes.
+plans from before our own writes. Nothing is decided here, and nothing written: planning does the
+one, acting the other.
 """
 
 from __future__ import annotations

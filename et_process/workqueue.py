@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from et_kube.backoff import RECONCILING, Backoff
+from et_kube.backoff import RECONCILING
 from et_kube.clock import Clock
 from et_kube.racing import run_within
 from et_process.lanes import Lanes
@@ -44,7 +44,6 @@ class WorkQueue(Generic[K]):
     Args:
         clock: tells when delayed keys are due.
         lanes: whose turn it is among those that are due; by default all have one lane.
-        backoff: delays of `retry`.
         chance: the dice for jitter, in [0, 1).
         on_wait: told the seconds that each key waited between being due and being taken.
         on_take: told what made each key due that is taken: the first cause where there are several.
@@ -55,14 +54,12 @@ class WorkQueue(Generic[K]):
         clock: Clock,
         *,
         lanes: Lanes[K] | None = None,
-        backoff: Backoff = RECONCILING,
         chance: Callable[[], float] = random.random,
         on_wait: Callable[[float], None] | None = None,
         on_take: Callable[[str], None] | None = None,
     ) -> None:
         self._clock = clock
         self._lanes = lanes or Lanes()
-        self._backoff = backoff
         self._chance = chance
         self._on_wait = on_wait
         self._on_take = on_take
@@ -111,7 +108,7 @@ class WorkQueue(Generic[K]):
         all the time, and an overloaded server would get one more request for each of them.
         """
         self._failures[key] = self._failures.get(key, 0) + 1
-        delay = self._backoff.delay(self._failures[key], self._chance())
+        delay = RECONCILING.delay(self._failures[key], self._chance())
         delay = max(delay, at_least or delay)
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()

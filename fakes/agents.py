@@ -46,8 +46,8 @@ class Agents:
 
     def _end(self, pod: str, session: bytes, code: int) -> None:
         agent = self._agents[pod]
-        for stream in frames.STREAMS:
-            self._carry_out(pod, agent.output_ended(session, stream))
+        for channel in frames.CHANNELS:
+            self._carry_out(pod, agent.output_ended(session, channel))
         self._carry_out(pod, agent.ended(session, code, "exited", self._now()))
         self._flush(pod)
 

@@ -2,7 +2,7 @@
 
 One fact a step, and each report in a step of its own, so that a simulation can put anything in
 between. Horovod is assumed to behave: it reads the list that is served, and processes on hosts that
-leave it end.
+leave it end. Nothing of `launcher` is imported, and the operator is told by documents alone.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ class FakeBroker:
 
 
 def _is_launcher(pod: Json) -> bool:
-    """Whether it says that it is one, and a broker of ours could run in it."""
+    """Whether the pod says that it is one, and a broker of ours could run in it."""
     labels = pod["metadata"].get("labels") or {}
     is_said = labels.get(LABEL_ROLE) == "launcher" and LABEL_JOB in labels
     return is_said and _read_environment(pod, ENV_EPOCH).isdecimal()

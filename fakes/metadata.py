@@ -2,6 +2,7 @@
 
 Each wants what the real one wants (a token that runs out, a header) and has 404, FALSE or an empty
 list until a notice is given. `mischief` is what a service may do besides: be away, slow, huge, lie.
+Nothing of et_notices is imported: what is right is said by those pages, never by who is tested.
 """
 
 from __future__ import annotations

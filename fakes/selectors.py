@@ -1,6 +1,7 @@
 """Label and field selectors, as far as the operator and its broker use them.
 
 Of fields only those few are known that a server selects by; any other one is refused, as there.
+Pure: which objects are looked at is the caller's.
 """
 
 from __future__ import annotations

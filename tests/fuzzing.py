@@ -257,8 +257,8 @@ def fuzz_claim(fuzzer: Fuzzer) -> None:
     for _ in range(4):
         with allowing(ProtocolError):
             claim.receive(fuzzer.frame())
-        for stream in frames.STREAMS:
-            claim.wrote(stream, len(claim.unwritten(stream)))
+        for channel in frames.CHANNELS:
+            claim.wrote(channel, len(claim.unwritten(channel)))
         claim.outgoing()
     if claim.exit_code == 0:
         assert claim.is_complete

@@ -51,11 +51,11 @@ class Slot:
         if frame.type == frames.SPAWNED:
             self.spawned_at = now
         self.claim.receive(frame)
-        for stream in frames.STREAMS:
-            size = len(self.claim.unwritten(stream))
+        for channel in frames.CHANNELS:
+            size = len(self.claim.unwritten(channel))
             if size:
                 self.first_at = self.first_at or now
-                self.claim.wrote(stream, size)
+                self.claim.wrote(channel, size)
 
 
 async def measure_starts(path: str, host: str, count: int) -> dict[str, list[float]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import quotes
-from benchmarks.apis import Sightings, build_path
+from benchmarks.apis import Transcript, build_path
 from benchmarks.attributing import share_out, tabulate
 from benchmarks.audits import read_audit
 from benchmarks.benches import Bench, Site
@@ -141,7 +141,7 @@ async def start_job(site: Site, beginnings: Beginnings, namespace: str, name: st
     """Create a job, wait for its command, and find out when each part of it was done."""
     selector = f"training-job-name={name}"
     launcher, workers = f"{name}-launcher", [f"{name}-worker-{n}" for n in range(WORKERS)]
-    seen = Sightings(site.clock)
+    seen = Transcript(site.clock)
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(watch_pods(site, seen, namespace, selector))
         created = site.clock.now().timestamp()
@@ -216,7 +216,7 @@ async def start_bare(
     launcher["spec"]["containers"][0]["command"] = read_command("stamp")
     name = launcher["metadata"]["name"]
     others = [item["metadata"]["name"] for item in manifests if item is not launcher]
-    seen = Sightings(site.clock)
+    seen = Transcript(site.clock)
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(watch_pods(site, seen, namespace, "benchmark=bare"))
         created = site.clock.now().timestamp()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from benchmarks.apis import ApiRefused, Sightings, build_path
+from benchmarks.apis import ApiRefused, Transcript, build_path
 from benchmarks.benches import Bench, Site
 from benchmarks.findings import Figure, Finding, Goal, Place, Series, Table
 from benchmarks.namespaces import make_namespace
@@ -89,7 +89,7 @@ async def kill_some(
     A job that ends, or trains no more, before anything is killed in it is a lost one as well.
     """
     slots = 1 + number % 2
-    heard, killed = Sightings(site.clock), "nothing yet"
+    heard, killed = Transcript(site.clock), "nothing yet"
     manifest = build_training(f"kills-{number}", slots=slots)
     async with run_training(site, namespace, manifest, WORKERS * slots) as job:
         try:
@@ -107,7 +107,7 @@ async def kill_some(
 
 
 @asynccontextmanager
-async def hearing(job: Training, heard: Sightings) -> AsyncIterator[None]:
+async def hearing(job: Training, heard: Transcript) -> AsyncIterator[None]:
     """Take in what its launcher says meanwhile; of a job that has ended, to the last line."""
     ended: JobEnded | TimeoutError | None = None
     async with asyncio.TaskGroup() as group:
@@ -122,7 +122,7 @@ async def hearing(job: Training, heard: Sightings) -> AsyncIterator[None]:
         raise ended
 
 
-async def _listen(job: Training, heard: Sightings) -> None:
+async def _listen(job: Training, heard: Transcript) -> None:
     """A log that breaks off is no end of what is measured."""
     path = build_path("pods", job.namespace, f"{job.name}-launcher") + "/log"
     with suppress(ApiRefused, aiohttp.ClientError):

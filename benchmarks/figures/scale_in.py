@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from benchmarks import quotes
-from benchmarks.apis import USER_AGENT, Sightings, build_path
+from benchmarks.apis import USER_AGENT, Transcript, build_path
 from benchmarks.audits import find_writer, read_audit
 from benchmarks.benches import Bench
 from benchmarks.findings import Figure, Finding, Goal, Series, Side
@@ -59,7 +59,7 @@ async def end_bare_pod(job: ElasticJob) -> float:
     path = build_path("pods", namespace)
     manifest = build_bare_pod(await site.api.get(f"{path}/{JOB}-worker-0"), NAME)
     manifest["spec"]["containers"][0]["command"] = COMMAND
-    seen = Sightings(site.clock)
+    seen = Transcript(site.clock)
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(watch_pods(site, seen, namespace, "benchmark=bare"))
         await site.api.create(path, manifest)

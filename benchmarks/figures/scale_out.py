@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks import quotes
-from benchmarks.apis import Sightings, build_path
+from benchmarks.apis import Transcript, build_path
 from benchmarks.attributing import share_out, tabulate
 from benchmarks.audits import read_audit
 from benchmarks.benches import Bench
@@ -172,7 +172,7 @@ async def start_bare_workers(job: ElasticJob, beginnings: Beginnings) -> Growth:
     worker = await site.api.get(build_path("pods", namespace, f"{JOB}-worker-0"))
     names = [f"bare-{number}" for number in range(STEP)]
     manifests = [build_bare_pod(worker, name) for name in names]
-    seen = Sightings(site.clock)
+    seen = Transcript(site.clock)
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(watch_pods(site, seen, namespace, "benchmark=bare"))
         created = site.clock.now().timestamp()

@@ -134,7 +134,7 @@ class Execution:
 
 
 def is_shared(answer: Answer) -> bool:
-    """Whether it is a failure that the next request of its batch may meet as well.
+    """Whether the answer is a failure that the next request of its batch may meet as well.
 
     What a server says of one pod that is to be deleted says nothing of those after it.
     """
@@ -146,14 +146,14 @@ def is_shared(answer: Answer) -> bool:
 
 
 def is_in_the_way(answer: Answer) -> bool:
-    """Whether it is a failure after which nothing of the plan is done but what stands alone."""
+    """Whether after this answer nothing of the plan is done but what stands alone."""
     if not isinstance(answer, Failure):
         return False
     return not is_about_one(answer) or not answer.action.stands_alone
 
 
 def is_about_one(failure: Failure) -> bool:
-    """Whether it is this very object that the server, or somebody's webhook, wants untouched."""
+    """Whether this one object is what the server, or somebody's webhook, wants untouched."""
     return not failure.is_of_status and isinstance(failure.error, (Refused, ServerFailed))
 
 

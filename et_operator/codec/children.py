@@ -91,7 +91,7 @@ def find_controller(metadata: Json) -> Json | None:
 
 
 def is_document(metadata: Json) -> bool:
-    """Whether it is called as the config or the report of the job that it says to be of.
+    """Whether the object is called as the config or the report of the job that it says to be of.
 
     Any number of others can say so, with a megabyte of documents each: these are kept by nobody.
     """

@@ -88,7 +88,7 @@ def decode_pod(obj: Json) -> Pod | None:
 
 
 def has_pre_stop(container: Json) -> bool:
-    """Whether it has a hook that a kubelet runs before anything in it is told to end."""
+    """Whether the container has a hook that a kubelet runs before anything in it is told to end."""
     return bool((container.get("lifecycle") or {}).get("preStop"))
 
 

@@ -1,6 +1,7 @@
 """Status objects to JSON and back, read off the model's dataclasses: no field can be forgotten.
 
-Names on the wire are the field names in camelCase, except those in `_WIRE_NAMES`.
+Names on the wire are the field names in camelCase, except those in `_WIRE_NAMES`. Nothing is
+decided here: what cannot be read is told, and what may still be done then is the caller's.
 """
 
 from __future__ import annotations

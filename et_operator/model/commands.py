@@ -33,7 +33,7 @@ def explain_small(spec: JobSpec) -> str:
 
 
 def explain_surplus(spec: JobSpec, workers: int) -> str:
-    """That it lets fewer take part than are to be there; "" where it does not."""
+    """That the command lets fewer take part than are to be there; "" where it does not."""
     return _explain_most(spec, workers, "are to be there")
 
 

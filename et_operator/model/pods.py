@@ -81,9 +81,9 @@ class Pod:
     image: str = ""
     """The image of the pod's container, for messages to people."""
     is_probed: bool = False
-    """Whether its container has a livenessProbe or a startupProbe, which ends it when it fails."""
+    """Whether the container has a livenessProbe or a startupProbe, which may end it."""
     has_pre_stop: bool = False
-    """Whether its container has a preStop hook, which runs before anything is sent SIGTERM."""
+    """Whether the container has a preStop hook, which runs before anything is sent SIGTERM."""
     notice: Notice | None = None
     """What somebody has said of its end, on the pod itself."""
     misread: str = ""

@@ -135,7 +135,7 @@ class JobSpec:
     command_most: int = 0
     """How many processes it lets run, all workers together. 0: not known."""
     is_alone: bool = False
-    """Whether it keeps its processes in the launcher's own pod, as far as its options tell."""
+    """Whether the command keeps its processes in the launcher's pod, as far as its options tell."""
     queue: str = ""
     """The TrainingQueue that it waits in; "" for a job that starts at once."""
     elasticity: Elasticity | None = None

@@ -64,7 +64,7 @@ def apply_admission(job: TrainingJob) -> TrainingJob:
 
 
 def is_held(job: TrainingJob) -> bool:
-    """Whether it has no pods because et-scheduler has not said so, or not any more."""
+    """Whether the job has no pods because et-scheduler has not said so, or not any more."""
     is_wanted = job.spec is not None and not job.spec.suspend
     return is_wanted and is_queued(job) and not is_admitted(job)
 

@@ -72,7 +72,7 @@ def find_untold(view: View, scaling: Scaling) -> UntoldEnd | None:
 
 
 def needs_no_word(live: Scaling) -> bool:
-    """Whether it has been told its end, or goes away: then it is never begun again."""
+    """Whether the scaling has been told its end, or goes away: then it is never begun again."""
     phase = live.status.phase
     return live.deletion_requested or (phase is not None and phase.is_final)
 

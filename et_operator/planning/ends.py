@@ -62,7 +62,7 @@ def is_image_unfit(pod: Pod) -> bool:
 
 
 def is_failed_by_node(pod: Pod) -> bool:
-    """Whether its container could not be started there though its image is fit."""
+    """Whether the pod's container could not be started there though its image is fit."""
     end = pod.termination
     return end is not None and end.reason in _UNSTARTED and not is_image_unfit(pod)
 

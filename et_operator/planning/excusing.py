@@ -289,5 +289,5 @@ def find_reserve(grace: float) -> float:
 
 
 def _is_out(view: View, pod: Pod) -> bool:
-    """Whether it runs nothing, and this launcher's broker starts nothing in it any more."""
+    """Whether the pod runs nothing, and this launcher's broker starts nothing in it again."""
     return pod.uid in view.closed or pod.uid in view.unlisted

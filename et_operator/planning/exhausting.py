@@ -24,7 +24,7 @@ WITHIN = timedelta(hours=1)
 GATHERED = timedelta(minutes=1)
 """What comes so soon after another is counted with it: the status has its limit."""
 MOST_MOMENTS = 64
-"""That limit, as the CRD has it: a clock that was ahead leaves many of one time."""
+"""The CRD's limit of moments in the status: a clock that was ahead leaves many of one time."""
 
 
 def dismiss_used_up(draft: Draft) -> list[Vacancy]:
@@ -46,7 +46,7 @@ def find_stop(standing: Standing) -> GivenUp | None:
 
 
 def describe_stop(standing: Standing) -> str:
-    """That none of them is replaced any more; "" where that is not so."""
+    """That used up workers are replaced no more; "" where that is not so."""
     if find_stop(standing) is None:
         return ""
     names = [pod.name for pod in _list_used_up(standing)]

@@ -29,7 +29,7 @@ def follow(draft: Draft) -> None:
 
 
 def _has_never_begun(standing: Standing) -> bool:
-    """Whether it was refused when it came: then it ends, for nothing of it is there to go on."""
+    """Whether the job was refused when it came: then it ends, nothing of it is there to go on."""
     status, view = standing.status, standing.view
     if view.job.unread or status.epoch or status.is_suspended:
         return False

@@ -132,7 +132,7 @@ def await_verdict(draft: Draft) -> bool:
 
 
 def await_told_end(draft: Draft) -> bool:
-    """Whether its container has ended, and its broker may still tell how the command did."""
+    """Whether the launcher's container has ended, and its broker may yet tell how that went."""
     pod = draft.view.pods.get(draft.view.status.launcher_uid)
     return pod is not None and not draft.view.is_awaited(pod) and _await_report(draft, pod)
 
@@ -233,7 +233,7 @@ def _find_move(view: View, pod: Pod | None) -> Verdict | None:
 
 
 def _is_ended_by_platform(view: View, pod: Pod) -> bool:
-    """Whether its exit code, if it has one, is of the platform's doing.
+    """Whether the launcher's exit code, if it has one, is of the platform's doing.
 
     A SIGTERM of which nothing on the pod tells is that of its node as it goes down without a word,
     or of a probe that its template asks for.

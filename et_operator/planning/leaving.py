@@ -127,7 +127,7 @@ def tell_replaced(draft: Draft, pod: Pod, why: str) -> Delete:
 
 
 def _is_draining(view: View, record: WorkerRecord) -> bool:
-    """Whether its time goes on: its pod is there, nobody deletes it, and it has not closed."""
+    """Whether the worker's time goes on: its pod is there, not being deleted, nor has it closed."""
     pod = view.pods.get(record.uid)
     is_there = pod is not None and not pod.is_deleting
     return is_there and record.uid not in view.closed and record.reason != FORCED

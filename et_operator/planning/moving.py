@@ -236,7 +236,7 @@ def _find_script_end(standing: Standing, started: datetime) -> datetime:
 
 
 def _check_due(draft: Draft, pod: Pod, notice: Notice) -> bool:
-    """Whether it is to end by now; asks to be woken when that may be otherwise."""
+    """Whether the launcher is to end by now; asks to be woken when that may be otherwise."""
     snapshot = draft.view.snapshot
     if _find_bar(draft, pod, notice):
         if not (snapshot.has_quiet_nodes and snapshot.are_nodes_known):
@@ -343,7 +343,7 @@ def _describe_fate(standing: Standing, pod: Pod, notice: Notice) -> str:
 
 
 def _describe_unrun(standing: Standing, move: LauncherMove) -> str:
-    """That its script has not run, or not to its end, which nobody waits for any longer."""
+    """That the move's script has not run, or not to its end, which nobody waits for any longer."""
     if standing.spec.notice_script is None or move.code is not None:
         return ""
     is_begun = move.started is not None

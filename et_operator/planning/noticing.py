@@ -268,7 +268,7 @@ def _judge_place(standing: Standing, pod: Pod) -> Vacancy:
 
 
 def _check_early(draft: Draft, pod: Pod) -> bool:
-    """Whether it leaves so soon that its successor is to be made; asks to be woken then.
+    """Whether the pod leaves so soon that its successor is to be made; asks to be woken then.
 
     For a time that nobody says there is none, and for what is not noted it might be put there, too.
     """
@@ -279,7 +279,7 @@ def _check_early(draft: Draft, pod: Pod) -> bool:
 
 
 def _is_left_there(standing: Standing, pod: Pod) -> bool:
-    """Whether it is not moved: what is said is over, or a new one would be put there as well."""
+    """Whether the pod is not moved: the notice is over, or a new one would be put there as well."""
     _, deadline = _find_moment(standing, pod)
     return is_long_over(deadline, standing.now) or _is_back(standing, pod)
 
@@ -304,7 +304,7 @@ def _find_moment(standing: Standing, pod: Pod) -> tuple[datetime, datetime | Non
 
 
 def _is_back(standing: Standing, pod: Pod) -> bool:
-    """Whether it was put there in spite of what is said, and when successors were made already.
+    """Whether the pod was put there in spite of what is said, once successors were made already.
 
     Nothing keeps it off (a node without a label for that, too many nodes to name), so the next one
     might be put there as well, and so on.

@@ -68,7 +68,7 @@ class Presence:
         return is_nowhere or (self.is_node_sick(pod) and self.is_overdue(pod))
 
     def is_awaited(self, pod: Pod) -> bool:
-        """Whether its end is waited for: something of ours may run in it, and has its time still.
+        """Whether the pod's end is waited for: something of ours may run in it, and has time still.
 
         What is overdue may run all the same, on a node in order too (a process in an
         uninterruptible wait): nobody waits for it any longer, but it is not gone.
@@ -76,7 +76,7 @@ class Presence:
         return not self.is_gone(pod) and not self.is_overdue(pod)
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Whether its deletion should have ended it by now, wherever it is."""
+        """Whether the pod's deletion should have ended it by now, wherever it is."""
         return has_passed(self.now, self.find_overdue(pod), timedelta())
 
     def find_overdue(self, pod: Pod) -> datetime | None:
@@ -108,7 +108,7 @@ class Presence:
 
     @property
     def is_eager(self) -> bool:
-        """Whether its workers are moved for soft notices too: these count as much as firm ones."""
+        """Whether soft notices count as much as firm ones: workers are moved for them too."""
         spec = self.snapshot.job.spec
         return spec is not None and spec.notice_policy is NoticePolicy.EAGER
 
@@ -152,7 +152,7 @@ class Presence:
         return weigh(one.kind, one.deadline, self.now, is_eager=self.is_eager)
 
     def is_node_lost(self, pod: Pod) -> bool:
-        """Whether its node is not there, or is heard no more.
+        """Whether the pod's node is not there, or is heard no more.
 
         A kubelet that says of itself that it is not ready (it shuts down, its runtime or network is
         started anew) is heard: what is being deleted there has its grace.
@@ -161,11 +161,11 @@ class Presence:
         return self.snapshot.are_nodes_known if node is None else node.is_unreachable
 
     def is_lost(self, pod: Pod) -> bool:
-        """Whether it is on a lost node: nobody can tell whether it lives."""
+        """Whether the pod is on a lost node: nobody can tell whether it lives."""
         return pod.node is not None and self.is_node_lost(pod)
 
     def is_node_sick(self, pod: Pod) -> bool:
-        """Whether its node is lost, or says that it is not in order."""
+        """Whether the pod's node is lost, or says that it is not in order."""
         node = self.snapshot.nodes.get(pod.node or "")
         return self.is_node_lost(pod) or (node is not None and not node.is_ready)
 

@@ -104,7 +104,7 @@ def _is_held(standing: Standing, pod: Pod) -> bool:
 
 
 def _is_joining(standing: Standing, pod: Pod) -> bool:
-    """Whether it has not been decided yet that this worker becomes a member."""
+    """Whether nothing has been decided yet of this pod's becoming a member."""
     record = standing.find_record(pod.name)
     return record is not None and record.state is WorkerState.JOINING
 

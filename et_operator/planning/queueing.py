@@ -135,7 +135,7 @@ def _note_no_queue(draft: Draft) -> None:
 
 
 def _note_held(draft: Draft) -> None:
-    """That it waits, or why the server would not create its pods.
+    """Tell that the job waits, or why the server would not create its pods.
 
     Who comes back into the line is proven no more: what was to be had once may be used up.
     """

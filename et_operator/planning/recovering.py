@@ -14,7 +14,7 @@ from et_operator.planning.drafts import Draft
 
 
 def note_losses(draft: Draft, names: Sequence[str]) -> None:
-    """These were hosts, and are lost; more that follow are of the same recovery."""
+    """The workers `names` were hosts, and are lost; more that follow are of the same recovery."""
     if names and not is_true(draft.status.conditions, RECOVERING):
         verb = "was" if len(names) == 1 else "were"
         draft.set_condition(RECOVERING, "True", "HostsLost", f"{name_some(names)} {verb} lost")

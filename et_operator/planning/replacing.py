@@ -93,7 +93,7 @@ def check_due(draft: Draft, record: WorkerRecord) -> bool:
 
 
 def was_due(record: WorkerRecord, moment: datetime) -> bool:
-    """Whether it might have been created by then already."""
+    """Whether the worker might have been created by then already."""
     return record.since is None or record.since + find_spacing(record.retries) <= moment
 
 

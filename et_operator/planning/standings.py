@@ -109,7 +109,7 @@ class Standing:
         return max(self._status.generation, last + 1)
 
     def _is_report_new(self) -> bool:
-        """Whether it is of the epoch that holds by now: a pass may begin the next one."""
+        """Whether the report is of the epoch that holds by now: a pass may begin the next one."""
         return self._status.epoch == self.view.status.epoch
 
     def find_end(self, since: datetime | None, span: timedelta) -> datetime | None:

@@ -103,7 +103,7 @@ def is_room_short(view: View) -> bool:
 
 
 def find_launcher_refusal(view: View) -> Refusal | None:
-    """That of a quota which refused the launcher, by name, and lately; None where none did.
+    """The refusal of the launcher, by name, by a quota, and lately; None where there is none.
 
     That it refused a worker says nothing: an elastic job may ask for more than there is each time.
     """

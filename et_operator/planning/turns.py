@@ -137,7 +137,7 @@ def _rank_turns(view: View) -> Callable[[Scaling], tuple[bool, tuple[datetime, i
 
 
 def is_waiting_for_turn(view: View, scaling: Scaling) -> bool:
-    """Whether it may still be started: not ended, not being deleted, meant for this very job."""
+    """Whether the scaling may yet start: not ended, not being deleted, meant for this very job."""
     is_over = needs_no_word(scaling) or find_untold(view, scaling) is not None
     return not is_over and not scaling.is_of_other(view.job.uid)
 

@@ -117,7 +117,7 @@ class View(Presence):
         return self._scalings.get(record.uid) if record.uid else None
 
     def is_script_done(self, record: ScalingRecord) -> bool:
-        """Whether its script leaves nothing to wait for before pods are deleted or it ends."""
+        """Whether the scaling's script is not waited for before pods are deleted or it ends."""
         live = self.find_scaling(record)
         if live is None or not live.script:
             return True

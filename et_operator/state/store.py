@@ -263,7 +263,7 @@ class Store:
         return found[0].key if found else None
 
     def is_known_document(self, piece: Piece) -> bool:
-        """Whether it is the config or the report of a job that is known."""
+        """Whether the piece is the config or the report of a job that is known."""
         key = self.find_key(piece.namespace, piece.child.owner)
         return key is not None and piece.child.name in build_document_names(key.name)
 

@@ -84,7 +84,7 @@ class Publisher:
         self._written[status.name] = self._clock.monotonic()
 
     def _can_wait(self, name: str, shown: Json, wanted: Json) -> bool:
-        """Whether it differs in what it is due alone, and was written a short time ago."""
+        """Whether the status differs in what is due alone, and was written a short time ago."""
         at, seconds = self._written.get(name), DUE_PERIOD.total_seconds()
         if at is None or self._clock.monotonic() - at >= seconds:
             return False

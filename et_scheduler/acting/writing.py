@@ -156,7 +156,7 @@ class Writer:
         """Let the job rest, unless it is only that it has changed; look what has become of it."""
         self._metrics.unwritten.labels(type(error).__name__).inc()
         rest = self._rests.setdefault(entry.uid, Rest())
-        rest.failures += 1
+        rest.failures += 1  # from pass to pass: nothing waits here, others are written meanwhile
         if not isinstance(error, Conflict) or rest.failures >= CONFLICTS:
             self._lay(rest, RECONCILING.delay(rest.failures, 0.0))
         try:

@@ -181,7 +181,7 @@ class Donors:
 
 
 def is_evictable(draft: Draft, standing: Standing) -> bool:
-    """Whether it could go at all: it has run for long enough, and nothing else is asked of it."""
+    """Whether the job could go at all: it has run long enough, and nothing else is asked of it."""
     since = standing.admission.since
     if draft.now - since < draft.rules.protected:
         draft.wake(since + draft.rules.protected)

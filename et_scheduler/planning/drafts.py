@@ -157,7 +157,7 @@ class Draft:
         return self.now >= since + wait
 
     def has_waited(self, standing: Standing) -> bool:
-        """Whether it has fitted nowhere for long enough to hold nodes, and to wait for few."""
+        """Whether the job has fitted nowhere for long enough to hold nodes, and to wait for few."""
         return self.has_passed(standing.admission.unfit_since, self.rules.reserve_after)
 
     def find_spared(self, standing: Standing, allowed: int = 1) -> int:
@@ -283,7 +283,7 @@ class Draft:
     def shrink(
         self, standing: Standing, pods: Iterable[Pod], gift: Gift | None, reason: str
     ) -> None:
-        """These bound workers are asked to go, and what is not bound yet is given up.
+        """The bound workers `pods` are asked to go, and what is not bound yet is given up.
 
         Between two allowed sizes the lower counts, so that more may leave than were asked for. What
         was given before and has not come is not waited for: the gift is the new one then. Who was
@@ -335,7 +335,7 @@ class Draft:
         return self.find_places(standing.job, standing.list_staying())
 
     def could_ever_start(self, standing: Standing, gang: Gang) -> bool:
-        """Whether its room would be there once all jobs that may go had gone, or nodes may come."""
+        """Whether the gang had room once all jobs that may go had gone, or nodes may come."""
         is_enough = self.count_without_jobs(standing, gang) >= gang.workers
         return is_enough or self.is_autoscaled(standing)
 

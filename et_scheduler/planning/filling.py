@@ -97,7 +97,7 @@ class Fill:
         self.more.clear()
 
     def reach(self, standing: Standing, size: int) -> bool:
-        """Whether it has so many now, or more; if they do not all fit, it keeps what it had."""
+        """Whether the job has so many now, or more; if not all fit, it keeps what it had."""
         uid = standing.job.uid
         lacking = size - self.sizes[uid]
         if self.room.count_all(standing.job.worker) >= lacking:

@@ -289,7 +289,7 @@ class Search:
         return (ABOVE_ALL if rank is None else rank, int(is_new), -standing.dominate(left))
 
     def _can_spare(self, standing: Standing, pod: Pod, asked: int) -> bool:
-        """Whether it keeps its least size, and keeps it where nobody has reserved nodes."""
+        """Whether the job keeps its least size, and keeps it where nobody has reserved nodes."""
         given = self.given.get(standing.job.uid, ())
         left = len(standing.workers) - len(given) - asked
         if left <= standing.floor or self.rank(standing, left) is None:

@@ -88,14 +88,14 @@ def _apply(
 
 
 def _note_given(draft: Draft, standing: Standing) -> dict[str, int | None]:
-    """That it has room which others gave, with those that are there now; since when, stays."""
+    """The fields of room that others gave, with those that are there now; since when, stays."""
     since = standing.admission.levelled_since
     is_new = since is None or has_had(draft, standing)
     return {"levelled_at": draft.now, "levelled_since": draft.now if is_new else since}
 
 
 def has_had(draft: Draft, standing: Standing) -> bool:
-    """Whether it has had what others gave for long enough: an hour, and twice as long each time.
+    """Whether what others gave was had for long enough: an hour, and twice as long each time.
 
     What the level is depends on where pods are, and on where room for services is kept: two that
     are each above it in turn would give to each other for good.
@@ -106,7 +106,7 @@ def has_had(draft: Draft, standing: Standing) -> bool:
 
 
 def _looks_elsewhere(draft: Draft, standing: Standing, fill: Fill) -> bool:
-    """Whether its pods are there, and keep off all nodes where there is room for them.
+    """Whether the job's pods are there, and keep off all nodes where there is room for them.
 
     Nobody tells a pod anew where to look: it is given back, and comes with the next growth. Those
     that take the place of others were told only where they must not be.
@@ -151,7 +151,7 @@ def _may_grow(
 
 
 def _goes_on(draft: Draft, standing: Standing) -> bool:
-    """Whether it has begun to grow a moment ago: what comes now comes with that.
+    """Whether the job has begun to grow a moment ago: what comes now comes with that.
 
     Others go one by one. Whoever grew into the first room, and rested then, would leave the rest.
     """
@@ -160,7 +160,7 @@ def _goes_on(draft: Draft, standing: Standing) -> bool:
 
 
 def _has_rest_of_level(standing: Standing, levelled: int | None) -> bool:
-    """Whether it grew while some left for the level, the last of whom has gone: once more, then.
+    """Whether the job grew while some left for the level, the last of whom has gone: once more.
 
     What is given for that comes in parts. While this one rests, others would have the rest of it.
     """
@@ -169,7 +169,7 @@ def _has_rest_of_level(standing: Standing, levelled: int | None) -> bool:
 
 
 def is_rested(draft: Draft, standing: Standing) -> bool:
-    """Whether it can take more now, and its last growth is long enough ago."""
+    """Whether the job can take more now, and its last growth is long enough ago."""
     since, cooldown = standing.admission.resized_at, standing.job.cooldown
     return (since is None or draft.has_passed(since, cooldown)) and _may_take(draft, standing)
 
@@ -245,7 +245,7 @@ def _takes_part(draft: Draft, standing: Standing) -> bool:
 
 
 def _is_maimed(draft: Draft, standing: Standing) -> bool:
-    """Whether it has lost what does not come, and keeps the rest: it may give of that.
+    """Whether the job has lost what does not come, and keeps the rest: it may give of that.
 
     Between two of its sizes it gives back nothing by itself while nobody waits (lacking.py).
     """
@@ -257,7 +257,7 @@ def _is_maimed(draft: Draft, standing: Standing) -> bool:
 
 
 def is_worth(draft: Draft, standing: Standing, after: int) -> bool:
-    """Whether it is no growth at all, or not by less than a step, and a tenth of what it has."""
+    """Whether the change is no growth, or not by less than a step, and a tenth of what there is."""
     more = after - standing.size
     return not more or standing.is_fresh or more * 100 >= draft.rules.worth * standing.size
 

@@ -98,7 +98,7 @@ class Holds:
         return {place for hold in self._select_above(standing) for place in hold.places}
 
     def _list_barred(self, standing: Standing) -> set[int]:
-        """Such nodes without those on which others may start for now: no room comes to these."""
+        """Nodes where it may not be, but those on which others may start: there no room comes."""
         return {
             place
             for hold in self._select_above(standing)

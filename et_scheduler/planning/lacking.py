@@ -59,7 +59,7 @@ def _costs_others(draft: Draft, standing: Standing) -> bool:
 
 
 def _has_no_room(draft: Draft, standing: Standing) -> bool:
-    """Whether its pods without a node have none where they look, now or later.
+    """Whether the job's pods without a node have none where they look, now or later.
 
     What it has lost it could get again by growth alone: of that it keeps what is too little for
     one. Where an autoscaler is to see pods, they are to be seen.
@@ -93,7 +93,7 @@ def _judge_growth(draft: Draft, standing: Standing, *, is_refused: bool) -> dict
 
 
 def lacks_growth(draft: Draft, standing: Standing) -> bool:
-    """Whether it lacks its least size since it may have more, and for too long by now."""
+    """Whether the job lacks its least size since it may have more, and for too long by now."""
     admission = standing.admission
     had_less = admission.grown_from or (admission.reason is Reason.RAISED and standing.workers)
     is_lacking = len(standing.workers) < standing.floor

@@ -109,7 +109,7 @@ class Ledger:
         )
 
     def is_above_share(self, queue: str, wanted: Counts) -> bool:
-        """Whether it has more than it is due of something that is wanted."""
+        """Whether the queue has more than it is due of something that is wanted."""
         return bool(self.find_above(queue) & self.mark_wanted(wanted))
 
     def find_above(self, queue: str) -> int:
@@ -123,7 +123,7 @@ class Ledger:
         return mark((wanted > 0) & self._select(with_places=with_places))
 
     def is_in_share(self, queue: str, gang: Counts, *, with_places: bool = False) -> bool:
-        """Whether its jobs at their least, with this gang, are within what it is due.
+        """Whether the queue's jobs at their least, with this gang, are within what it is due.
 
         So are those for which others leave room already. A queue that has nothing may exceed by one
         gang, or it could never begin.
@@ -142,7 +142,7 @@ class Ledger:
     def exceeds_limit(
         self, queue: str, more: Counts, *, at_least: bool = False, owed: Counts | None = None
     ) -> bool:
-        """Whether it would have more than it ever may; `at_least`: with all its jobs at theirs."""
+        """Whether the queue would have more than it may; `at_least`: with its jobs at theirs."""
         if not self.queues[queue].limits:
             return False
         return bool(self.find_over(queue, more, at_least=at_least, owed=owed).any())

@@ -249,7 +249,7 @@ def _may_receive(draft: Draft, standing: Standing) -> bool:
 
 
 def _is_refused(draft: Draft, standing: Standing) -> bool:
-    """Whether its growth did not come twice or more in a row: nobody gives for it for hours.
+    """Whether the job's growth did not come twice or more in a row: for hours nobody gives for it.
 
     A quota may refuse it, of which nobody knows here, and others would lose what they train with
     four times an hour. What is free it tries as before.

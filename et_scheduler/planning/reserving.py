@@ -48,11 +48,11 @@ class _Need:
             self._beside = room.count_without_jobs(gang.worker, gang.launcher)
 
     def has_workers(self, chosen: Mask) -> bool:
-        """Whether its workers fit on these nodes."""
+        """Whether the gang's workers fit on these nodes."""
         return int(self.fits[chosen].sum()) >= self.gang.workers
 
     def has_all(self, chosen: Mask) -> bool:
-        """Whether its launcher does so as well."""
+        """Whether the gang's launcher fits there as well."""
         if self.gang.launcher is None:
             return self.has_workers(chosen)
         own = chosen & (self.launchers > 0)

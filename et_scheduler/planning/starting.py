@@ -115,7 +115,7 @@ def _name_line(draft: Draft, standing: Standing) -> tuple[str, str]:
 
 
 def try_start(draft: Draft, standing: Standing, gang: Gang, turns: Turns) -> bool:
-    """Whether it starts, or will in room that is coming, which is reserved for it then.
+    """Whether the job starts, or will in room that is coming, which is reserved for it then.
 
     Others are asked for room when it is its turn.
     """
@@ -156,7 +156,7 @@ def _find_free(draft: Draft, standing: Standing, gang: Gang, allowed: Mask | Non
 
 
 def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_asked: bool) -> None:
-    """These seats are kept for it: others leave them, or were asked to in this pass."""
+    """Keep these seats for the job: others leave them, or were asked to in this pass."""
     if not is_asked:
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
@@ -173,7 +173,7 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
 
 
 def is_late(draft: Draft, standing: Standing) -> bool:
-    """Whether it has been told for too long that room comes: others are asked then."""
+    """Whether the job has been told for too long that room comes: others are asked then."""
     since = standing.admission.coming_since
     return standing.is_told and draft.has_passed(since, draft.rules.coming_most)
 

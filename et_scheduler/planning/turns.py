@@ -53,11 +53,11 @@ class Turns:
             self._chosen.update(_choose(lines[namespace], share, turn // turns)[0])
 
     def __contains__(self, one: Hashable) -> bool:
-        """Whether it is its turn."""
+        """Whether it is the turn of `one`."""
         return self._chosen is None or one in self._chosen
 
     def has(self, one: Hashable) -> bool:
-        """Whether it is its turn; if not, the pass is called again soon."""
+        """Whether it is the turn of `one`; if not, the pass is called again soon."""
         if one in self:
             return True
         self._draft.wake(self._draft.now + SECOND)

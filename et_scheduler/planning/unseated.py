@@ -62,7 +62,7 @@ def list_others(draft: Draft, waiter: Standing, asks: Rank, *, has_waited: bool)
 
 
 def is_for_nodes(draft: Draft, standing: Standing) -> bool:
-    """Whether it was admitted without seats, so that an autoscaler sees its pods."""
+    """Whether the job was admitted without seats, so that an autoscaler sees its pods."""
     admission = standing.admission
     is_told = bool(admission.placement.only or admission.placement.launcher)
     return draft.is_autoscaled(standing) and admission.bound_at is None and not is_told

@@ -93,7 +93,7 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
 
 
 def _is_vain(draft: Draft, standing: Standing, gang: Gang) -> bool:
-    """Whether it could not start whatever others leave, as far as there is time to look for that.
+    """Whether the gang starts nowhere whatever others leave, as far as there is time to look.
 
     Who is looked at in this pass is known by that. Of the others as many kinds are looked for as
     their namespaces have a share of: whoever has more is owed something in his turns alone.

@@ -1,6 +1,7 @@
 """Who does not stand yet gives up the nodes of a gang of strictly higher rank that waits for them.
 
 Its pods came there because they found no other node: it has done nothing yet, and may never stand.
+Who has stood is never asked to go here, and which nodes are held for whom is holds.py's.
 """
 
 from __future__ import annotations

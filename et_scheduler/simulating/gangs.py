@@ -50,7 +50,7 @@ def build_room(cluster: Cluster, jobs: Sequence[Job]) -> Room:
 
 
 def take_pods(room: Room, job: Job, pods: Iterable[Pod]) -> None:
-    """These are where they are."""
+    """Take the room of these pods of the job, where they are."""
     found = Counter((pod.is_launcher, room.places[pod.node]) for pod in pods)
     for is_launcher in (True, False):
         places = {place: n for (role, place), n in found.items() if role is is_launcher}

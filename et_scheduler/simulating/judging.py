@@ -84,14 +84,14 @@ def sum_requests(shapes: Counter[Shape]) -> Counter[str]:
 
 
 def is_admitted(one: SimJob) -> bool:
-    """Whether it may have pods."""
+    """Whether the job may have pods."""
     admission = one.job.admission
     is_told = admission is not None and admission.state is AdmissionState.ADMITTED
     return is_told and not one.job.is_waiting
 
 
 def is_partial(one: SimJob) -> bool:
-    """Whether its launcher runs beside fewer workers than it needs, without those that leave."""
+    """Whether the job's launcher has fewer workers beside it than it needs, but for who leaves."""
     if not (is_admitted(one) and any(p.is_launcher and p.place is not None for p in one.pods)):
         return False
     staying = [pod for pod in one.list_workers() if not pod.is_draining]

@@ -102,7 +102,7 @@ class Store:
         self._behind.discard(resource)
 
     def note_changed(self, changed: Iterable[object]) -> None:
-        """These came, went, or are what was there before."""
+        """Values in `changed` came, went, or are what was there before."""
         for value in changed:
             match value:
                 case Tenant():
@@ -120,7 +120,7 @@ class Store:
                     pass
 
     def find_priority_class(self, name: str) -> PriorityClass | None:
-        """That of pods that name it ("": none); None where it is not there: such have no pods."""
+        """The class of pods that name it ("": none); None where there is none: it has no pods."""
         if name:
             return self.priority_classes.find(("", name))
         defaults = [entry.value for entry in self.priority_classes if entry.value.is_default]

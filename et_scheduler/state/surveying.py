@@ -104,7 +104,7 @@ class Surveyor:
         )
 
     def _is_given(self, entry: Entry[Tenant]) -> bool:
-        """Whether it comes with its job. An owner in another namespace is none.
+        """Whether the pod comes with its job. An owner in another namespace is none.
 
         The pods of jobs without a queue are as all others.
         """

@@ -64,7 +64,7 @@ class Processes:
             return
         self._log.say(f"session {effect.session.hex()} runs as pid {pid}")
         self._sessions[pid] = effect.session
-        self._pipes.update(zip(((effect.session, s) for s in frames.STREAMS), pipes))  # noqa: B905 (strict is newer than Python 3.7)
+        self._pipes.update(zip(((effect.session, c) for c in frames.CHANNELS), pipes))  # noqa: B905 (strict is newer than Python 3.7)
         self._carry_out(self._agent.started(effect.session, pid))
 
     def signal(self, effect: effects.Signal) -> None:
@@ -76,14 +76,14 @@ class Processes:
 
     def close_output(self, effect: effects.CloseOutput) -> None:
         """Take what the pipes of a session hold, and close them."""
-        for stream in frames.STREAMS:
+        for channel in frames.CHANNELS:
             budget = DRAIN
-            while (effect.session, stream) in self._pipes and budget > 0:
-                size = self._read(effect.session, stream)
+            while (effect.session, channel) in self._pipes and budget > 0:
+                size = self._read(effect.session, channel)
                 if not size:
                     break
                 budget -= size
-            self._end_pipe(effect.session, stream)
+            self._end_pipe(effect.session, channel)
 
     def survey(self, effect: effects.Survey) -> None:
         """Look for processes of all sessions, at once."""
@@ -183,23 +183,23 @@ class Processes:
 
         return read
 
-    def _read(self, session: bytes, stream: int) -> Optional[int]:
+    def _read(self, session: bytes, channel: int) -> Optional[int]:
         """Bytes taken; 0 at the end, None when there is nothing now."""
         try:
-            data = os.read(self._pipes[session, stream], READ)
+            data = os.read(self._pipes[session, channel], READ)
         except BlockingIOError:
             return None
         if data:
-            self._agent.output(session, stream, data)
+            self._agent.output(session, channel, data)
             self._stdout.write(data)
         return len(data)
 
-    def _end_pipe(self, session: bytes, stream: int) -> None:
-        key = (session, stream)
+    def _end_pipe(self, session: bytes, channel: int) -> None:
+        key = (session, channel)
         fd = self._pipes.pop(key, None)
         if fd is None:
             return
         if self._watched.pop(key, None) is not None:
             self._selector.unregister(fd)
         os.close(fd)
-        self._carry_out(self._agent.output_ended(session, stream))
+        self._carry_out(self._agent.output_ended(session, channel))

@@ -91,7 +91,7 @@ def _list_names(place: str) -> List[str]:
 
 
 def _is_locked(path: str) -> bool:
-    """Whether its rank has it open; a file has a word only once it is locked."""
+    """Whether a rank has the file open; it has a word only once it is locked."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,7 +1,8 @@
 """What stands in a worker where the launcher has the program that starts processes in workers.
 
 Open MPI looks for it in every rank, by the path that mpirun was told (OMPI_MCA_plm_rsh_agent), and
-has no rank start without it. Only the launcher can start processes: here it says so.
+has no rank start without it. Only the launcher can start processes: here it says so. A program
+that is there already is never replaced.
 """
 
 from __future__ import annotations

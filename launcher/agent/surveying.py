@@ -257,7 +257,7 @@ class Surveyor:
         return found
 
     def _has_handler(self, pid: int, number: int) -> bool:
-        """Whether it catches this signal (proc(5): SigCgt), and for itself."""
+        """Whether the process catches this signal (proc(5): SigCgt), and for itself."""
         status = self._read("%d/status" % pid) or b""
         if status.split(b"\n", 1)[0].partition(b"\t")[2] in _RELAYS:
             return False

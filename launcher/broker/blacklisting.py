@@ -164,7 +164,7 @@ class Blacklist:
         self._ledger.use_again(set(filter(self._is_wanted, self._ledger.report.used_up)))
 
     def _follow(self, uid: str, failure: _Failure, now: float, *, has_asked: bool) -> bool:
-        """Whether it has been without a process for long enough at this read of the list."""
+        """Whether the worker has had no process for long enough at this read of the list."""
         if self._relay.is_busy(uid):
             failure.idle_since = None
         elif failure.idle_since is None:
@@ -181,7 +181,7 @@ class Blacklist:
 
 
 def _may_train(session: Session) -> bool:
-    """Whether it is a rank that goes on, or may be: of one whose shim is away nobody knows."""
+    """Whether the session is a rank that goes on, or may be one: its shim is away, nobody knows."""
     may_be_rank = session.blacklists or session.peer is None
     return may_be_rank and session.is_running and not session.is_told_to_end
 

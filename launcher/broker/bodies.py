@@ -50,7 +50,7 @@ class Welcome:
     is_terminating: bool
     sessions: tuple[KnownSession, ...]
     noticed: bool | None = None
-    """Whether it knows of a notice; None where it would understand none."""
+    """Whether the agent knows of a notice; None where it would understand none."""
 
 
 def read_welcome(frame: Frame) -> Welcome:
@@ -113,7 +113,7 @@ def read_clock(frame: Frame) -> float | None:
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:
-    """The checked body of SPAWN or RESUME; `received` by stream. Raises ProtocolError.
+    """The checked body of SPAWN or RESUME; `received` by channel. Raises ProtocolError.
 
     `ranks` and `blacklists` are for us alone, all else is for the agent.
 

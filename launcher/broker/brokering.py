@@ -438,7 +438,7 @@ class Broker:
             self._departures.disarm(uid)
 
     def _tells(self, ranks: int) -> bool:
-        """Whether it says what becomes of its host: a rank, or anything where none is known."""
+        """Whether a start or an end tells of its host: a rank's, or any where none is known."""
         return ranks > 0 or not self._has_begun
 
     def _note_ranks(self, uids: Iterable[str]) -> None:

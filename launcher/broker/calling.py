@@ -22,8 +22,8 @@ RETRY_SECONDS = 0.1
 CHUNK = 64 * 1024
 
 
-class Call:
-    """A connection to an agent's socket; see streams.Duplex."""
+class SocketStream:
+    """The stream to an agent's socket; see streams.Stream."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -65,11 +65,11 @@ class Caller:
                 self._attached.discard(uid)
 
     @asynccontextmanager
-    async def open(self, member: Member) -> AsyncIterator[Call]:
+    async def open(self, member: Member) -> AsyncIterator[SocketStream]:
         """A stream to the agent of this worker."""
         reader, writer = await self._connect(member)
         try:
-            yield Call(reader, writer)
+            yield SocketStream(reader, writer)
         finally:
             writer.transport.abort()
 
@@ -79,7 +79,7 @@ class Caller:
         self._attached.add(member.uid)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                while True:
+                while True:  # by hand: see retrying.py beside this
                     self._tell(frames.ATTACH, body)  # again: one that failed may have ended since
                     await asyncio.sleep(RETRY_SECONDS)
                     try:

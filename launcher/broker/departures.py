@@ -279,7 +279,7 @@ class Departures:
     # ------------------------------------------------------------ what is so
 
     def __contains__(self, uid: str) -> bool:
-        """Whether it must not be listed (any more)."""
+        """Whether the worker must not be listed (any more)."""
         return uid in self._by_uid
 
     def __getitem__(self, uid: str) -> Departure:

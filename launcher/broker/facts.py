@@ -73,7 +73,7 @@ class Ledger:
             self._note(used_up={**self.report.used_up, uid: code})
 
     def use_again(self, uids: Collection[str]) -> None:
-        """That is so no longer: something runs there, or that training has come to its end."""
+        """The workers are used up no longer: something runs there, or that training has ended."""
         used_up = {uid: code for uid, code in self.report.used_up.items() if uid not in uids}
         self._note(used_up=used_up)
 

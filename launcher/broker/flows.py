@@ -1,4 +1,4 @@
-"""One output stream of a session, counted: no byte of it is kept.
+"""One output channel of a session, counted: no byte of it is kept.
 
 A part of a Session. Offsets only grow, whatever an agent or a shim says; what neither can mean is a
 ProtocolError. No I/O.
@@ -12,12 +12,12 @@ from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
 
 MOST_LOSSES = 8
-"""Of one stream that an agent may tell of, each time that it is asked to go on."""
+"""Of one channel that an agent may tell of, each time that it is asked to go on."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """One output stream on its way to a shim; all are bytes since the stream's start."""
+    """One output channel on its way to a shim; all are bytes since the channel's start."""
 
     received: int = 0
     """Acknowledged."""
@@ -26,7 +26,7 @@ class Flow:
     passed: int = 0
     """Come from the agent for the shim's present connection, or acknowledged."""
     losses: int = 0
-    """That the agent has told of since it was last asked to go on: MOST_LOSSES are heard."""
+    """Told of by the agent since it was last asked to go on: MOST_LOSSES are heard."""
 
     def acknowledge(self, offset: int) -> None:
         """The shim has written what came before `offset`, be it from an earlier connection.

@@ -58,7 +58,7 @@ class Follower:
             group.create_task(self._read_often())
 
     async def _watch(self) -> None:
-        failures, is_remembered = 0, True
+        failures, is_remembered = 0, True  # counted anew once a watch brings anything; no end
         while True:
             try:
                 version = await self._read()

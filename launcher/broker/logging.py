@@ -42,6 +42,6 @@ log = Log()
 def _write(event: str, level: str, facts: dict[str, Any]) -> None:
     time = _CLOCK.now().isoformat().replace("+00:00", "Z")
     line = json.dumps({**facts, "event": event, "level": level, "time": time}, default=repr)
-    # One write for the whole line: others write to the same stream.
+    # One write for the whole line: others write to the same stderr.
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -47,7 +47,7 @@ class Orphans:
 
     def add(self, session: Session, until: float) -> None:
         """The session's shim has gone; it is waited for `until` then."""
-        session.leave_alone(until)
+        session.wait_for_shim(until)
         self._sessions[session.id] = session
 
     def discard(self, session: Session) -> None:

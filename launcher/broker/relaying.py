@@ -116,7 +116,7 @@ class Relay:
             self._lose(session, self._hosts.departures[uid].refusal)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """These pods have left, and their names mean nobody any more."""
+        """The pods `uids` have left, and their names mean nobody any more."""
         for uid in uids:
             self._by_uid.pop(uid, None)
 

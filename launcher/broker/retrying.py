@@ -1,6 +1,7 @@
 """How long the broker waits after a failure: one answer for streams, config and report.
 
-Those three call it, roll the dice and sleep; nothing here waits, or knows what has failed.
+Those three call it, roll the dice and sleep; nothing here waits, or knows what has failed. tenacity
+is not imported: a user waits for the broker's start, and no attempt is the last.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ KILLED = "killed"
 """We: and KILL."""
 
 CARE: Table = {
-    NEW: {"opened": ASKING, "left alone": AWAY},
-    ASKING: {"EXIT": TOLD, "left alone": AWAY, **stay(ASKING, "opened")},
-    TOLD: {"opened": ASKING, "left alone": AWAY, **stay(TOLD, "EXIT")},
+    NEW: {"opened": ASKING, "waited for": AWAY},
+    ASKING: {"EXIT": TOLD, "waited for": AWAY, **stay(ASKING, "opened")},
+    TOLD: {"opened": ASKING, "waited for": AWAY, **stay(TOLD, "EXIT")},
     AWAY: {"opened": ASKING, "given up": TERMED, **stay(AWAY, "EXIT")},
     TERMED: {"opened": ASKING, "given up": KILLED, **stay(TERMED, "EXIT")},
     KILLED: {"opened": ASKING, **stay(KILLED, "EXIT")},
@@ -101,9 +101,9 @@ class Session:
     """Bytes of the SPAWN."""
     instance: str = ""
     flows: dict[int, Flow] = field(default_factory=dict)
-    """By stream."""
+    """By channel."""
     told: dict[int, int] = field(default_factory=dict)
-    """By stream: the bytes of it that are among its worker's last ones, or were."""
+    """By channel: the bytes of it that are among its worker's last ones, or were."""
     window: int = 0
     """Bytes that its agent may send ahead, see windows.py; 0 before it was told."""
     most_window: int = frames.WINDOW
@@ -124,7 +124,7 @@ class Session:
     """Which start of the broker this is: the signals of a later one have higher numbers."""
 
     def __post_init__(self, start: int) -> None:
-        self._go_on_from(dict.fromkeys(frames.STREAMS, 0))
+        self._go_on_from(dict.fromkeys(frames.CHANNELS, 0))
         self.signals = Signals(self.id)
         self.orders = Signals(self.id, FROM_BROKER, start << _START_BITS)
 
@@ -139,7 +139,7 @@ class Session:
         self.ranks, self.blacklists = body.pop("ranks"), body.pop("blacklists")
         wish = body.get("window")
         self.most_window = min(wish if type(wish) is int else frames.WINDOW, frames.MOST_WINDOW)
-        self._go_on_from(body.get("received") or dict.fromkeys(frames.STREAMS, 0))
+        self._go_on_from(body.get("received") or dict.fromkeys(frames.CHANNELS, 0))
         self.signals = Signals(self.id)
         self.orders.withdraw()
         if frame.type == frames.SPAWN:
@@ -153,9 +153,9 @@ class Session:
         self.is_told_to_end = self.is_told_to_end or signal == TERM
         return signal
 
-    def leave_alone(self, until: float) -> None:
+    def wait_for_shim(self, until: float) -> None:
         """The session's shim has gone, or was not seen yet: it is waited for `until` then."""
-        self.care = step(CARE, self.care, "left alone")
+        self.care = step(CARE, self.care, "waited for")
         self.alone_until = until
 
     def give_up(self) -> bytes:
@@ -188,7 +188,7 @@ class Session:
             flow.losses = 0
         if self.opening is None:
             body: dict[str, Any] = {"host": self.host, "instance": self.instance}
-            body["received"] = [self.flows[stream].received for stream in frames.STREAMS]
+            body["received"] = [self.flows[channel].received for channel in frames.CHANNELS]
             return frames.encode_json(frames.RESUME, {**body, "window": window}, self.id)
         body = {**self.opening, "window": window}
         body.pop("ending", None)
@@ -247,19 +247,19 @@ class Session:
 
     @property
     def received(self) -> int:
-        """Bytes acknowledged, of both streams."""
+        """Bytes acknowledged, of both channels."""
         return sum(flow.received for flow in self.flows.values())
 
     @property
     def under_way(self) -> int:
-        """Bytes that have come and are not acknowledged, of both streams."""
+        """Bytes that have come and are not acknowledged, of both channels."""
         return sum(flow.under_way for flow in self.flows.values())
 
     def find_flow(self, frame: Frame) -> Flow:
-        """The stream that a frame is about; raises ProtocolError."""
+        """The channel that a frame is about; raises ProtocolError."""
         flow = self.flows.get(frame.flags)
         if flow is None:
-            raise ProtocolError(f"no stream {frame.flags}")
+            raise ProtocolError(f"no channel {frame.flags}")
         return flow
 
     def encode_window(self) -> bytes:
@@ -275,16 +275,16 @@ class Session:
     def acknowledge(self) -> bytes:
         """ACKs for all that has come, in the place of a shim that never will."""
         frames_ = bytearray()
-        for stream, flow in self.flows.items():
+        for channel, flow in self.flows.items():
             if flow.passed > flow.received:
                 flow.received = flow.passed
-                frames_ += frames.encode(frames.ACK, self.id, flags=stream, offset=flow.passed)
+                frames_ += frames.encode(frames.ACK, self.id, flags=channel, offset=flow.passed)
         return bytes(frames_)
 
     def _go_on_from(self, received: dict[int, int]) -> None:
-        """So much of each stream is where it belongs."""
+        """So much of each channel is where it belongs."""
         self.flows = {
-            stream: Flow(received=count, passed=count) for stream, count in received.items()
+            channel: Flow(received=count, passed=count) for channel, count in received.items()
         }
 
 

@@ -56,8 +56,8 @@ class AgentRefuses(ProtocolError):  # noqa: N818 (names say what is so)
         self.is_fenced = is_fenced
 
 
-class Duplex(Protocol):
-    """A stream of bytes; both ways at the same time. Ends with KubeError."""
+class Stream(Protocol):
+    """One stream to an agent: bytes, both ways at the same time. Ends with KubeError."""
 
     async def send(self, data: bytes) -> None:
         """Waits while the other side takes nothing."""
@@ -67,7 +67,7 @@ class Duplex(Protocol):
         ...
 
 
-Opener = Callable[[Member], AbstractAsyncContextManager[Duplex]]
+Opener = Callable[[Member], AbstractAsyncContextManager[Stream]]
 """Raises KubeError when there is no stream."""
 
 
@@ -246,7 +246,7 @@ class Talk:
         self._touch = touch
         self._outbox = Outbox()
 
-    async def run(self, stream: Duplex, hello: bytes) -> None:
+    async def run(self, stream: Stream, hello: bytes) -> None:
         """Until the stream ends: raises what ended it, in a group."""
         self._outbox.put(hello)
         async with asyncio.TaskGroup() as group:
@@ -261,7 +261,7 @@ class Talk:
             self._broker.lose_stream(self._member.uid)
             self._touch()
 
-    async def _send(self, stream: Duplex) -> None:
+    async def _send(self, stream: Stream) -> None:
         while True:
             taken = await self._outbox.take()
             for start in range(0, len(taken), MESSAGE):
@@ -273,7 +273,7 @@ class Talk:
             now = asyncio.get_running_loop().time()
             self._outbox.put_first(self._broker.build_ping(now))
 
-    async def _receive(self, stream: Duplex) -> None:
+    async def _receive(self, stream: Stream) -> None:
         decoder = frames.Decoder()
         while True:
             try:

@@ -161,7 +161,7 @@ class Agent:
         body = frames.decode_json(frame)
         session = self._find(frame.session)
         if session is not None:
-            session.claim(frame, body, dict.fromkeys(frames.STREAMS, 0))
+            session.claim(frame, body, dict.fromkeys(frames.CHANNELS, 0))
             self._ready[session.id] = session
             if session.pid:
                 self._bridges.send(session.spawned_frame(self.instance))
@@ -237,25 +237,25 @@ class Agent:
         """The sessions whose exit is not yet known."""
         return frozenset(key for key, session in self._sessions.items() if session.is_open)
 
-    def wants(self, session: bytes, stream: int) -> bool:
+    def wants(self, session: bytes, channel: int) -> bool:
         """Whether this pipe should be read now."""
         target = self._sessions.get(session)
-        return target is None or target.wants(stream)
+        return target is None or target.wants(channel)
 
-    def output(self, session: bytes, stream: int, data: bytes) -> None:
+    def output(self, session: bytes, channel: int, data: bytes) -> None:
         """Bytes were read; those of a session that is fenced off go nowhere."""
         target = self._sessions.get(session)
         if target is not None:
-            target.add_output(stream, data)
+            target.add_output(channel, data)
             if target.is_claimed:
                 self._ready[session] = target
 
-    def output_ended(self, session: bytes, stream: int) -> Effects:
+    def output_ended(self, session: bytes, channel: int) -> Effects:
         """The pipe is closed."""
         target = self._sessions.get(session)
         if target is None:
             return []
-        target.end_output(stream)
+        target.end_output(channel)
         return self._after_end(target)
 
     def ended(self, session: bytes, code: int, reason: str, now: float) -> Effects:

@@ -6,15 +6,15 @@ No I/O, no clock: frames go in, bytes to write and bytes to send come out.
     loop, for as long as claim.exit_code is None:
         after each connect to the broker:  send claim.opening()
         when the broker has sent bytes:    for frame in decoder: claim.receive(frame)
-        for stream in frames.STREAMS:      data = claim.unwritten(stream)
-                                           if data: claim.wrote(stream, os.write(fd, data))
-                                           (EPIPE: claim.discard(stream), and end the process)
+        for channel in frames.CHANNELS:    data = claim.unwritten(channel)
+                                           if data: claim.wrote(channel, os.write(fd, data))
+                                           (EPIPE: claim.discard(channel), and end the process)
         send claim.outgoing()
         on a signal:                       send claim.signal(number)
     send claim.outgoing() once more, then leave with claim.exit_code
 
 What it promises, however often connections are cut and wherever:
-* Every byte of a stream comes out once and in order. Bytes that the agent had to drop are missing
+* Every byte of a channel comes out once and in order. Bytes that the agent had to drop are missing
   as a whole, and a line on stderr says how many.
 * Every signal reaches the process once and in order, if it lives to see it.
 * A byte is acknowledged when `wrote` (or `discard`) has said so, never before.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
     from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Tuple
 
     _Span = List[Any]
-    """[data not yet written, offset where the stream stands after it or None for our own text]."""
+    """[data not yet written, offset where the channel stands after it or None for our own text]."""
 
 GONE = 137
 """Exit code when the session cannot be heard of any more and no EXIT told better."""
@@ -49,7 +49,7 @@ ACK_STEP = frames.WINDOW // 4
 
 
 class _Inlet:
-    """One stream: `end` has come (or is known to be lost), `safe` is written (or lost)."""
+    """One channel: `end` has come (or is known to be lost), `safe` is written (or lost)."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -123,7 +123,7 @@ class Claim:
         """The signals that have not been delivered yet."""
         self.is_said = False
         """For who connects to set: an opening has left, from then on the process may exist."""
-        self._inlets = {stream: _Inlet() for stream in frames.STREAMS}
+        self._inlets = {channel: _Inlet() for channel in frames.CHANNELS}
         self._outgoing = bytearray()
         self._end: Optional[Tuple[int, Dict[int, int]]] = None
         self._lost: Optional[int] = None
@@ -234,7 +234,7 @@ class Claim:
             raise ProtocolError(f"EXIT with code {code!r}")
         if self._end not in (None, (code, produced)):
             raise ProtocolError(f"EXIT says {code}, {produced} after {self._end}")
-        if any(inlet.end > produced[stream] for stream, inlet in self._inlets.items()):
+        if any(inlet.end > produced[channel] for channel, inlet in self._inlets.items()):
             raise ProtocolError("EXIT counts fewer bytes than have come")
         reason = str(body.get("reason"))
         if self._end is None and reason.startswith(frames.NOT_STARTED):
@@ -255,25 +255,25 @@ class Claim:
 
     # ------------------------------------------------------------ towards our own stdout and stderr
 
-    def unwritten(self, stream: int) -> memoryview:
-        """The next bytes for this stream; empty when there are none."""
-        spans = self._inlets[stream].spans
+    def unwritten(self, channel: int) -> memoryview:
+        """The next bytes for this channel; empty when there are none."""
+        spans = self._inlets[channel].spans
         view: memoryview = spans[0][0] if spans else memoryview(b"")
         return view
 
-    def wrote(self, stream: int, count: int) -> None:
-        """write(2) took the first `count` bytes of `unwritten(stream)`."""
+    def wrote(self, channel: int, count: int) -> None:
+        """write(2) took the first `count` bytes of `unwritten(channel)`."""
         if count:
-            self._inlets[stream].take(count)
-            self._tell(stream)
+            self._inlets[channel].take(count)
+            self._tell(channel)
             self._acknowledge_exit()
 
-    def discard(self, stream: int) -> None:
-        """Nobody reads this stream any more: its bytes count as written from now on."""
-        inlet = self._inlets[stream]
+    def discard(self, channel: int) -> None:
+        """Nobody reads this channel any more: its bytes count as written from now on."""
+        inlet = self._inlets[channel]
         inlet.discarded = True
         inlet.drop_written()
-        self._tell(stream)
+        self._tell(channel)
         self._acknowledge_exit()
 
     # ------------------------------------------------------------ the end
@@ -284,7 +284,7 @@ class Claim:
         if self._end is None:
             return False
         produced = self._end[1]
-        return all(inlet.end == produced[stream] for stream, inlet in self._inlets.items())
+        return all(inlet.end == produced[channel] for channel, inlet in self._inlets.items())
 
     @property
     def exit_code(self) -> Optional[int]:
@@ -300,7 +300,7 @@ class Claim:
     # ------------------------------------------------------------ inside
 
     def _position(self) -> Dict[str, Any]:
-        received = [self._inlets[stream].safe for stream in frames.STREAMS]
+        received = [self._inlets[channel].safe for channel in frames.CHANNELS]
         return {
             "host": self.host,
             "instance": self.instance,
@@ -314,24 +314,24 @@ class Claim:
 
     def _inlet(self, frame: Frame) -> _Inlet:
         if frame.flags not in self._inlets:
-            raise ProtocolError(f"no stream {frame.flags}")
+            raise ProtocolError(f"no channel {frame.flags}")
         return self._inlets[frame.flags]
 
-    def _check_end(self, stream: int, end: int) -> None:
-        if self._end is not None and end > self._end[1][stream]:
+    def _check_end(self, channel: int, end: int) -> None:
+        if self._end is not None and end > self._end[1][channel]:
             raise ProtocolError("more bytes than EXIT has counted")
 
     def _say(self, text: str) -> None:
         self._inlets[frames.STDERR].say(f"edl: {self.host}: {text}\n")
 
-    def _tell(self, stream: int, *, again: bool = False) -> None:
+    def _tell(self, channel: int, *, again: bool = False) -> None:
         """Acknowledge: when all is written, or ACK_STEP of it."""
-        inlet = self._inlets[stream]
+        inlet = self._inlets[channel]
         news = inlet.safe - inlet.told
         if again or (news and (not inlet.spans or news >= ACK_STEP)):
             inlet.told = inlet.safe
             self._outgoing += frames.encode(
-                frames.ACK, self.session, flags=stream, offset=inlet.safe
+                frames.ACK, self.session, flags=channel, offset=inlet.safe
             )
 
     def _acknowledge_exit(self) -> None:

@@ -31,7 +31,7 @@ _TOO_LONG = "the command is longer than 1 MiB"
 
 
 class Course:
-    """That of one claim, from when its shim asks for it.
+    """The course of one claim, from when its shim asks for it.
 
     Attributes:
         code: with what to leave whatever the claim says; None while that decides.

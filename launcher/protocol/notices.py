@@ -66,7 +66,7 @@ def encode_notice(notice: Optional[Dict[str, Any]]) -> str:
 
 
 def _is_news(notice: Dict[str, Any], before: Optional[Dict[str, Any]]) -> bool:
-    """Whether it is another one than before: by another sign, or of an earlier moment.
+    """Whether the notice is another one than before: by another sign, or of an earlier moment.
 
     The same sign in other words is none, nor one that gives more time.
     """

@@ -99,15 +99,15 @@ class Session:
         self.state = step(SESSION, self.state, "not started")
         self.code, self.reason = REFUSED, frames.NOT_STARTED + reason
 
-    def add_output(self, stream: int, data: bytes) -> None:
+    def add_output(self, channel: int, data: bytes) -> None:
         """Bytes were read from its pipe."""
         self.state = step(SESSION, self.state, "output")
-        self.output.add(stream, data)
+        self.output.add(channel, data)
 
-    def end_output(self, stream: int) -> None:
-        """The pipe of this stream is closed."""
+    def end_output(self, channel: int) -> None:
+        """The pipe of this channel is closed."""
         self.state = step(SESSION, self.state, "output ended")
-        self.output.end(stream)
+        self.output.end(channel)
         self.settle()
 
     def ended(self, code: int, reason: str, now: float) -> None:
@@ -128,12 +128,12 @@ class Session:
         self._is_closing = self._is_closing or is_wanted
         return is_wanted
 
-    def wants(self, stream: int) -> bool:
+    def wants(self, channel: int) -> bool:
         """Whether its pipe should be read now."""
         if not self.is_claimed:
-            return self.output.wants(stream, None)
+            return self.output.wants(channel, None)
         # What an ended process has left in its pipes always fits.
-        return self.output.wants(stream, self.output.window if self.is_alive else RING - READ)
+        return self.output.wants(channel, self.output.window if self.is_alive else RING - READ)
 
     def settle(self) -> bool:
         """Whether it has just become over, so that its end may be told."""

@@ -1,4 +1,4 @@
-"""How long the system is asked to wait, at the most."""
+"""How long the system is asked to wait, at the most. Numbers alone: nothing here waits."""
 
 from typing import Optional
 

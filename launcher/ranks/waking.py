@@ -368,7 +368,7 @@ def join(devices: "List[Device]") -> "Dict[int, int]":
 
 
 def is_soon(wait: "Wait") -> bool:
-    """Whether it ends by itself before long; until when is said by one of two clocks."""
+    """Whether the wait ends by itself before long; until when is said by one of two clocks."""
     clocks = [time.clock_gettime(kind) for kind in (time.CLOCK_MONOTONIC, time.CLOCK_REALTIME)]
     now = min(clocks, key=lambda clock: abs(wait[1] - clock))
     return wait[1] - now < SHORTEST_SECONDS

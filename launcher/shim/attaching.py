@@ -68,8 +68,8 @@ class Attachment:
         self._outputs: Dict[int, int] = {}
         self._sizes: Dict[int, int] = {}
         """Bytes per write that cannot block."""
-        for stream, fd in ((frames.STDOUT, 1), (frames.STDERR, 2)):
-            self._outputs[stream], self._sizes[stream] = _open_anew(fd)
+        for channel, fd in ((frames.STDOUT, 1), (frames.STDERR, 2)):
+            self._outputs[channel], self._sizes[channel] = _open_anew(fd)
         self._least_code = 0
         """What stands for 0."""
         self._complaint = ""
@@ -81,9 +81,9 @@ class Attachment:
         """
         self._course.opened()
         self._claim.signals = Signals(self._claim.session, last=_AFTER_ALL)
-        for stream in list(self._outputs):
-            self._claim.discard(stream)
-            del self._outputs[stream]
+        for channel in list(self._outputs):
+            self._claim.discard(channel)
+            del self._outputs[channel]
         now = monotonic()
         until = now + ORPHAN_SECONDS + courses.KILL_AFTER_SECONDS
         self._course.leave(until, or_with_kill=True)
@@ -125,9 +125,9 @@ class Attachment:
                 poll.register(fd, select.POLLIN)
         if self._line.is_open:
             poll.register(self._line.fd, self._line.events)
-        for stream, fd in self._outputs.items():
+        for channel, fd in self._outputs.items():
             # With no event asked for, poll still tells when the reader has gone.
-            poll.register(fd, select.POLLOUT if len(self._claim.unwritten(stream)) else 0)
+            poll.register(fd, select.POLLOUT if len(self._claim.unwritten(channel)) else 0)
         due = self._course.due()
         times = (self._line.due_in(now), None if due is None else due - now)
         wait = bound_wait(min((each for each in times if each is not None), default=None))
@@ -148,8 +148,8 @@ class Attachment:
         elif fd == self._line.fd:
             self._talk(events, now)
         else:
-            for stream in [s for s, output in self._outputs.items() if output == fd]:
-                self._write(stream, fd, events, now)
+            for channel in [c for c, output in self._outputs.items() if output == fd]:
+                self._write(channel, fd, events, now)
 
     def _talk(self, events: int, now: float) -> None:
         if events & select.POLLOUT:
@@ -162,21 +162,21 @@ class Attachment:
                 self._line.drop(now)
                 self._complain(f"{error}; connecting again")
 
-    def _write(self, stream: int, fd: int, events: int, now: float) -> None:
-        data = self._claim.unwritten(stream)
+    def _write(self, channel: int, fd: int, events: int, now: float) -> None:
+        data = self._claim.unwritten(channel)
         try:
             if events & select.POLLOUT and len(data):
-                self._claim.wrote(stream, os.write(fd, data[: self._sizes[stream]]))
+                self._claim.wrote(channel, os.write(fd, data[: self._sizes[channel]]))
             elif events & _CLOSED:
-                self._close(stream, now)
+                self._close(channel, now)
         except BlockingIOError:
             return  # somebody who shares it made it non-blocking: poll says when it goes on
         except OSError as error:
             if error.errno in FULL:
                 self._complain(f"output is lost: {error.strerror}")
-                self._claim.wrote(stream, len(data))
+                self._claim.wrote(channel, len(data))
             else:
-                self._close(stream, now)
+                self._close(channel, now)
 
     def _look_at_stdin(self, now: float) -> None:
         """What comes in would be lost without a word, and its reader take nothing for all."""
@@ -191,11 +191,11 @@ class Attachment:
             if self._course.code is not None:
                 self._course.code = frames.EXIT_REFUSED
 
-    def _close(self, stream: int, now: float) -> None:
+    def _close(self, channel: int, now: float) -> None:
         """Nobody reads it any more. Without a reader of stdout there is no parent either."""
-        del self._outputs[stream]
-        self._claim.discard(stream)
-        if stream == frames.STDOUT:
+        del self._outputs[channel]
+        self._claim.discard(channel)
+        if channel == frames.STDOUT:
             self._end(signal.SIGTERM, now)
 
     def _end(self, number: int, now: float) -> None:

@@ -109,13 +109,13 @@ class Executor:
         outputs = {frames.STDOUT: sys.stdout.buffer, frames.STDERR: sys.stderr.buffer}
         has_time = bool(getattr(self._settings, "prefix_output_with_timestamp", False))
         return {
-            stream: Sink(
-                [outputs[stream]],
+            channel: Sink(
+                [outputs[channel]],
                 f"[{index}]<{name}>:".encode(),
                 has_time=has_time,
-                owned=files.get(stream, []),
+                owned=files.get(channel, []),
             )
-            for stream, name in _NAMES.items()
+            for channel, name in _NAMES.items()
         }
 
     def _open_files(self, index: int) -> Dict[int, List[BinaryIO]]:
@@ -126,7 +126,7 @@ class Executor:
         width = len(str(max(self._settings.num_proc - 1, 1)))
         place = os.path.join(folder, f"rank.{str(index).zfill(width)}")
         os.makedirs(place, exist_ok=True)
-        return {stream: [open(os.path.join(place, n), "wb")] for stream, n in _NAMES.items()}
+        return {channel: [open(os.path.join(place, n), "wb")] for channel, n in _NAMES.items()}
 
 
 def main(argv: Sequence[str], broker: str = paths.BROKER_SOCKET) -> int:

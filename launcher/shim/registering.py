@@ -95,7 +95,7 @@ class Counts:
         self._count = Count(0)
 
     def find(self, ring: int) -> Count:
-        """That of who asks in this ring; one that is over where the next is known already."""
+        """The count of this ring; one that is over where the next is known already."""
         with self._lock:
             if self._count.ring < ring:
                 self._count = Count(ring)

@@ -8,6 +8,7 @@ processes: where /bin/sh execs its last command, this process *is* what horovodr
 shell: it is never sent SIGTERM, but stopped and killed, whereas its children get SIGTERM
 (horovod/runner/common/util/safe_shell_exec.py:30-80). So the child does the work. Where somebody
 kills the child alone, the parent ends the remote process before it says that anything has ended.
+What a session may do, and when it is over, is never decided here: see attaching.py.
 """
 
 from __future__ import annotations

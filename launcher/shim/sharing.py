@@ -54,7 +54,7 @@ class Call:
         self.ended = threading.Event()
         self.code = frames.EXIT_GONE
         self.busy: Set[int] = set()
-        """Streams of which the writer has bytes."""
+        """Channels of which the writer has bytes."""
         self.course = Course(claim, monotonic())
         self.is_over = False
         self.is_unclear = False
@@ -179,11 +179,11 @@ class Switchboard:
 
     def _serve(self, call: Call, now: float) -> None:
         """Hand its output to the writer, its acknowledgements to the broker; end it if it is."""
-        for stream in frames.STREAMS:
-            data = call.claim.unwritten(stream)
-            if len(data) and stream not in call.busy:
-                call.busy.add(stream)
-                self._outputs.put((call, stream, data))
+        for channel in frames.CHANNELS:
+            data = call.claim.unwritten(channel)
+            if len(data) and channel not in call.busy:
+                call.busy.add(channel)
+                self._outputs.put((call, channel, data))
         self._line.send(call.claim.outgoing(), now)
         if call.claim.exit_code is not None:
             self._forget(call, call.claim.exit_code)
@@ -249,31 +249,31 @@ class Switchboard:
         self._line.send(call.course.signal(number), monotonic())
         self._judge(call)
 
-    def _wrote(self, call: Call, stream: int, count: int) -> None:
-        """`count` bytes are written; -1: nobody reads this stream any more."""
+    def _wrote(self, call: Call, channel: int, count: int) -> None:
+        """`count` bytes are written; -1: nobody reads this channel any more."""
         now = monotonic()
-        call.busy.discard(stream)
+        call.busy.discard(channel)
         if count < 0:
-            call.claim.discard(stream)
+            call.claim.discard(channel)
             self._signal(call, signal.SIGTERM)
         else:
-            call.claim.wrote(stream, count)
+            call.claim.wrote(channel, count)
         self._serve(call, now)
 
     # ------------------------------------------------------------ the thread that writes
 
     def _write(self) -> None:
         while True:
-            call, stream, data = self._outputs.get()
+            call, channel, data = self._outputs.get()
             if data is None:
                 self._close(call)
                 continue
             count = len(data)
             try:
-                call.sinks[stream].write(bytes(data))
+                call.sinks[channel].write(bytes(data))
             except (OSError, ValueError):  # ValueError: the file is closed
                 count = -1
-            self._post(self._wrote, call, stream, count)
+            self._post(self._wrote, call, channel, count)
 
     def _close(self, call: Call) -> None:
         for sink in set(call.sinks.values()):

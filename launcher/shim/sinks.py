@@ -1,4 +1,4 @@
-"""Where the output of many sessions goes: into one stream, line by line, each with its origin.
+"""Where the output of many sessions goes: into one output, line by line, each with its origin.
 
 For who has many sessions in one process (sharing.py and its callers). A write may wait for its
 reader, so it is never made on the thread that speaks to the broker.
@@ -126,7 +126,7 @@ def _wait_for_room(output: BinaryIO) -> None:
 
 
 def open_outputs(prefix: bytes) -> Dict[int, Sink]:
-    """By stream: our own stdout and stderr, each line with this prefix."""
+    """By channel: our own stdout and stderr, each line with this prefix."""
     return {
         frames.STDOUT: Sink([sys.stdout.buffer], prefix),
         frames.STDERR: Sink([sys.stderr.buffer], prefix),

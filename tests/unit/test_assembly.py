@@ -27,7 +27,7 @@ SECOND = timedelta(seconds=1)
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
-class Rig:
+class AssemblyRig:
     def __init__(self, *namespaces: str) -> None:
         self.clock = FakeClock()
         self.cluster = FakeCluster(self.clock.now)
@@ -71,7 +71,7 @@ class Rig:
 
 
 async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
-    rig = Rig("team", "gone")
+    rig = AssemblyRig("team", "gone")
     rig.refuse(lambda c: c.ref.namespace == "gone", Refused(403, "Forbidden", "no such right"))
     rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
     async with rig.running():
@@ -82,7 +82,7 @@ async def test_a_namespace_that_cannot_be_listed_holds_up_no_other() -> None:
 
 
 async def test_who_has_a_clock_far_from_the_servers_is_not_ready_and_goes_on() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     rig.drift = timedelta(minutes=6)
     rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
     async with rig.running():
@@ -94,7 +94,7 @@ async def test_who_has_a_clock_far_from_the_servers_is_not_ready_and_goes_on() -
 
 
 async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with_all() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     spec = {"holderIdentity": "other", "leaseDurationSeconds": 15}
     rig.cluster.create(LEASES, "et-operator", {"metadata": {"name": "et-operator"}, "spec": spec})
     async with rig.running():
@@ -118,7 +118,7 @@ async def test_who_stands_by_keeps_no_name_of_a_job_that_has_gone_and_leads_with
 
 
 async def test_who_has_led_keeps_no_name_of_a_job() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     rig.cluster.create(TRAINING_JOBS, "team", make_job(activeDeadlineSeconds=60))
     lease = Ref(LEASES, "et-operator", "et-operator")
     async with rig.running():
@@ -136,7 +136,7 @@ async def test_who_has_led_keeps_no_name_of_a_job() -> None:
 
 
 async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_row() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     for name, kinds in {
         "one": ["WorkersIdle", "Running"],
         "two": ["WorkersIdle", "MyOwn"],
@@ -161,7 +161,7 @@ async def test_jobs_in_trouble_are_counted_by_it_and_no_word_of_others_makes_a_r
 
 @pytest.mark.parametrize("namespaces", [("team", "gone"), ()])
 async def test_who_sees_no_namespace_is_not_ready(namespaces: tuple[str, ...]) -> None:
-    rig = Rig(*namespaces)
+    rig = AssemblyRig(*namespaces)
     rig.refuse(lambda c: c.ref.resource == PODS, Refused(403, "Forbidden", "no such right"))
     async with rig.running():
         assert rig.operator.describe_trouble()
@@ -176,7 +176,7 @@ async def test_who_sees_no_namespace_is_not_ready(namespaces: tuple[str, ...]) -
 
 @pytest.mark.long
 async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for() -> None:
-    rig = Rig("team", "late")
+    rig = AssemblyRig("team", "late")
     rig.refuse(lambda c: c.ref.namespace == "late", Refused(403, "Forbidden", "no such right"))
     rig.cluster.create(TRAINING_JOBS, "late", make_job(workers=2))
     async with rig.running():
@@ -189,7 +189,7 @@ async def test_a_namespace_that_can_be_listed_at_last_gets_what_its_jobs_ask_for
 
 @pytest.mark.long
 async def test_requests_that_fail_for_one_job_say_nothing_of_the_view_of_others() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     webhook = ServerFailed(500, "InternalError", 'failed calling webhook "x": EOF')
     rig.refuse(lambda c: c.is_write and c.ref.namespace == "team", webhook)
     rig.cluster.create(TRAINING_JOBS, "team", make_job(workers=2))
@@ -205,7 +205,7 @@ async def test_requests_that_fail_for_one_job_say_nothing_of_the_view_of_others(
 
 
 async def test_a_new_term_takes_its_own_lists_before_anything_is_planned() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     async with rig.running():
         await rig.advance(5)
         is_held = ServerFailed(503, "ServiceUnavailable", "etcd has no leader")
@@ -222,7 +222,7 @@ async def test_a_new_term_takes_its_own_lists_before_anything_is_planned() -> No
 
 
 async def test_where_one_kind_was_set_back_all_are_and_answers_to_our_writes_too() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     report = Ref(CONFIG_MAPS, "team", "train-report")
     async with rig.running():
         await rig.advance(5)

@@ -12,12 +12,19 @@ PACKAGES = (
     *("benchmarks", "devcluster", "et", "et_contract", "et_kube", "et_notices", "et_operator"),
     *("et_process", "et_scheduler", "examples", "fakes", "hostdiscovery", "launcher"),
 )
+PRONOUN = "(?:it|its|they|their|them|he|his|she|her)"
 NAMELESS = re.compile(
-    r'^ *"""(?:(?:It|Its|They|Their|Them|He|His|She|Her|Those|The same|As above)\b|'
-    r"(?:Be )?(?:that|this|these|none|both)[,;.])",
+    rf'^ *"""(?:(?:{PRONOUN}|those|such|the same|as above)\b|'
+    r"(?:be )?(?:that|this|these|none|both)[,;.]|"
+    rf"that (?:{PRONOUN}|none of|is|was|of|limit)\b|"
+    r"these(?: \w+){0,2} (?:are|were|have|had)\b|these (?:came|come|went|go)\b)|"
+    rf'^(?: {{4}})?"""whether {PRONOUN}\b',
     re.MULTILINE | re.IGNORECASE,
 )
-"""A docstring's first word that stands for something which is named elsewhere, or nowhere."""
+"""A docstring's first words that stand for something which is named elsewhere, or nowhere.
+
+A method's "whether it" is about its object.
+"""
 
 
 def find_nameless(source: str) -> list[int]:
@@ -49,5 +56,19 @@ class Itself:
         return "It is no docstring."
     def run(self):
         """Be that; the exit code."""
+    def is_over(self):
+        """Whether it waits no more."""
+def is_done(thing):
+    """Whether it is done."""
+    """Whether the thing is done."""
+    """That it is done."""
+    """That limit, for one."""
+    """That of one thing."""
+    """That the thing is done."""
+    """These were done."""
+    """These three things are done."""
+    """These came."""
+    """These things wait."""
+    """Such as are done."""
 '''
-    assert find_nameless(source) == [2, 4, 8, 13]
+    assert find_nameless(source) == [2, 4, 8, 13, 17, 19, 20, 21, 23, 24, 25, 27]

@@ -39,7 +39,7 @@ from tests.specs.generating import Case, Generator, NotStored, as_stored, build_
 from tests.specs.odds import ODDS
 from tests.specs.places import put
 from tests.unit.et.rigs import make_cluster, make_screen, read
-from tests.unit.test_assembly import Rig
+from tests.unit.test_assembly import AssemblyRig
 from tests.unit.test_reconciling import ReconcilerRig
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
@@ -65,7 +65,7 @@ EDGES: dict[str, Callable[[Call], bool]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("edge", EDGES)
 async def test_an_error_that_nobody_foresaw_stays_with_its_job(edge: str) -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     for namespace in ("team-a", "team-b"):
         rig.cluster.create(TRAINING_JOBS, namespace, make_job(workers=2))
     rig.refuse(EDGES[edge], DEFECT)
@@ -81,7 +81,7 @@ async def test_an_error_that_nobody_foresaw_stays_with_its_job(edge: str) -> Non
 @pytest.mark.parametrize("verb", ["list", "watch"])
 @pytest.mark.parametrize("resource", [TRAINING_JOBS, PODS, CONFIG_MAPS, NODES])
 async def test_an_answer_that_nobody_foresaw_is_asked_for_again(verb: str, resource: Any) -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     rig.refuse(lambda call: call.verb == verb and call.ref.resource == resource, DEFECT)
     async with rig.running():
         await rig.advance(3)
@@ -99,7 +99,7 @@ ODD_OBJECTS: list[tuple[Any, Json]] = [
 
 
 async def test_an_object_that_cannot_be_read_is_left_out_and_counted() -> None:
-    rig = Rig()
+    rig = AssemblyRig()
     rig.cluster.create(TRAINING_JOBS, "team-a", make_job(workers=2))
     async with rig.running():
         await rig.advance(5)

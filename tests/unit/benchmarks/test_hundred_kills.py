@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.apis import Api, Sightings
+from benchmarks.apis import Api, Transcript
 from benchmarks.benches import Site
 from benchmarks.figures.hundred_kills import Kills, Lost, describe, find_words, hearing
 from benchmarks.trainings import JobEnded, Loss, Training
@@ -57,7 +57,7 @@ class Log(Api):
 
 
 async def test_what_a_launcher_says_is_heard_to_its_last_line(tmp_path: Path) -> None:
-    log, heard = Log(), Sightings(SystemClock())
+    log, heard = Log(), Transcript(SystemClock())
     job = Training(Site(Cluster("one", tmp_path), log, SystemClock()), "team", "job")
 
     async def end() -> None:
@@ -73,7 +73,7 @@ async def test_what_a_launcher_says_is_heard_to_its_last_line(tmp_path: Path) ->
 
 
 async def test_of_a_job_that_lives_nothing_more_is_waited_for(tmp_path: Path) -> None:
-    log, heard = Log(), Sightings(SystemClock())
+    log, heard = Log(), Transcript(SystemClock())
     job = Training(Site(Cluster("one", tmp_path), log, SystemClock()), "team", "job")
     async with hearing(job, heard):
         await asyncio.sleep(0)

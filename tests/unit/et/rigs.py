@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from rich.console import Console
 
 from et.clusters import Cluster, Place
-from et.running import Rig
+from et.running import Tools
 from et.screens import Screen, TerminalConsole
 from et_contract.names import BROKER_CONTAINER
 from et_kube.errors import NotFound
@@ -140,7 +140,7 @@ def join(
 
 def make_rig(
     cluster: Cluster, screen: Screen, *, check: Callable[[Place], None] | None = None
-) -> Rig:
+) -> Tools:
     """What CliRunner hands to the commands."""
 
     @asynccontextmanager
@@ -149,4 +149,4 @@ def make_rig(
             check(place)
         yield cluster
 
-    return Rig(open_it, screen)
+    return Tools(open_it, screen)

@@ -497,7 +497,7 @@ from contextlib import asynccontextmanager
 import typer
 from et.clusters import Place
 from et.commands import app
-from et.running import Rig, run
+from et.running import Tools, run
 from et.screens import Screen
 from et_kube.racing import run_unless
 
@@ -514,7 +514,7 @@ async def work(cluster, screen):
     with screen.telling("this is left"):
         await run_unless(asyncio.Event().wait(), follow())
 
-context = typer.Context(typer.main.get_command(app), obj=Rig(open_it, Screen()))
+context = typer.Context(typer.main.get_command(app), obj=Tools(open_it, Screen()))
 try:
     run(context, Place(), work)
 except typer.Exit as end:

@@ -12,8 +12,8 @@ from itertools import pairwise
 import pytest
 
 from et.describing import describe, list_facts
-from et.frames import View
 from et.logs import Beginning, LauncherLog
+from et.pictures import Picture
 from et.submitting import Manner, submit_and_watch
 from et.tailing import follow_logs, show_logs
 from et.watching import Watcher, watch
@@ -334,12 +334,12 @@ async def test_a_pipe_gets_a_line_of_each_trouble_and_wait_and_when_it_is_over(
     world: SimulatedWorld,
 ):
     def tell(*told: Condition) -> None:
-        status = encode_status(replace(watcher.view.job.status, conditions=told))
+        status = encode_status(replace(watcher.picture.job.status, conditions=told))
         watcher.see(world.get(TRAINING_JOBS, "train") | {"status": status})
 
     screen = make_screen()
     cluster, job = join(world), decode_job(world.get(TRAINING_JOBS, "train"))
-    watcher = Watcher(cluster, screen, View(job), LauncherLog(cluster))
+    watcher = Watcher(cluster, screen, Picture(job), LauncherLog(cluster))
     bad = Condition("ImagePullFailing", "True", "ImagePull", "no such image")
     waits = Condition("Awaiting", "True", "Awaiting", "the next launcher is created at 12:00")
     more = Condition("Scaling", "True", "ScaleOut", "2 -> 3 workers; waits: for a node")

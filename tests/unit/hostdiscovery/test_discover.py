@@ -11,14 +11,14 @@ import pytest
 
 from et_contract import frames
 from hostdiscovery import discover
-from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, SocketBroker
 
 Run = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[FakeBroker]:
-    fake = FakeBroker(tmp_path / "broker.sock")
+def broker(tmp_path: Path) -> Iterator[SocketBroker]:
+    fake = SocketBroker(tmp_path / "broker.sock")
     yield fake
     fake.stop()
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(broker: FakeBroker, file: Path) -> Iterator[Run]:
+def run(broker: SocketBroker, file: Path) -> Iterator[Run]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(setting: str = "pass") -> subprocess.Popen[bytes]:
@@ -53,7 +53,7 @@ def run(broker: FakeBroker, file: Path) -> Iterator[Run]:
         process.communicate()
 
 
-def test_the_brokers_answer_is_printed(broker: FakeBroker, run: Run, file: Path):
+def test_the_brokers_answer_is_printed(broker: SocketBroker, run: Run, file: Path):
     file.write_text("old:1\n")
     process = run()
     peer = broker.accept()
@@ -63,7 +63,7 @@ def test_the_brokers_answer_is_printed(broker: FakeBroker, run: Run, file: Path)
     assert process.returncode == 0
 
 
-def test_an_empty_list_is_an_answer(broker: FakeBroker, run: Run, file: Path):
+def test_an_empty_list_is_an_answer(broker: SocketBroker, run: Run, file: Path):
     file.write_text("old:1\n")
     process = run()
     broker.accept().send(frames.HOSTS_LIST, {"text": ""})
@@ -73,7 +73,7 @@ def test_an_empty_list_is_an_answer(broker: FakeBroker, run: Run, file: Path):
 
 @pytest.mark.parametrize("text", ["a:1:2\n", "nonsense", None, 7])
 def test_no_garbage_of_the_broker_is_printed(
-    broker: FakeBroker, run: Run, file: Path, text: object
+    broker: SocketBroker, run: Run, file: Path, text: object
 ):
     file.write_text("old:1\n")
     process = run()
@@ -81,21 +81,23 @@ def test_no_garbage_of_the_broker_is_printed(
     assert process.communicate(timeout=20)[0] == b"old:1\n"
 
 
-def test_a_frame_that_is_no_list_is_no_answer(broker: FakeBroker, run: Run, file: Path):
+def test_a_frame_that_is_no_list_is_no_answer(broker: SocketBroker, run: Run, file: Path):
     file.write_text("old:1\n")
     process = run()
     broker.accept().send(frames.PING)
     assert process.communicate(timeout=20)[0] == b"old:1\n"
 
 
-def test_without_a_broker_the_last_list_is_printed(broker: FakeBroker, run: Run, file: Path):
+def test_without_a_broker_the_last_list_is_printed(broker: SocketBroker, run: Run, file: Path):
     file.write_text("old:1\n")
     broker.stop()
     assert run().communicate(timeout=20) == (b"old:1\n", b"")
 
 
 @pytest.mark.long
-def test_a_broker_that_does_not_answer_is_not_waited_for(broker: FakeBroker, run: Run, file: Path):
+def test_a_broker_that_does_not_answer_is_not_waited_for(
+    broker: SocketBroker, run: Run, file: Path
+):
     file.write_text("old:1\n")
     process = run()
     broker.accept()
@@ -104,7 +106,7 @@ def test_a_broker_that_does_not_answer_is_not_waited_for(broker: FakeBroker, run
 
 
 @pytest.mark.long
-def test_the_first_call_waits_for_a_first_list(broker: FakeBroker, run: Run):
+def test_the_first_call_waits_for_a_first_list(broker: SocketBroker, run: Run):
     process = run()
     for _ in range(2):
         peer = broker.accept()
@@ -115,7 +117,7 @@ def test_the_first_call_waits_for_a_first_list(broker: FakeBroker, run: Run):
 
 
 @pytest.mark.long
-def test_no_list_at_all_is_a_failure_and_not_an_empty_list(broker: FakeBroker, run: Run):
+def test_no_list_at_all_is_a_failure_and_not_an_empty_list(broker: SocketBroker, run: Run):
     broker.stop()
     process = run("discover.FIRST_LIST_SECONDS = 0.2")
     out, err = process.communicate(timeout=20)
@@ -124,7 +126,9 @@ def test_no_list_at_all_is_a_failure_and_not_an_empty_list(broker: FakeBroker, r
 
 
 @pytest.mark.long
-def test_a_broken_file_is_a_failure_and_not_an_empty_list(run: Run, file: Path, broker: FakeBroker):
+def test_a_broken_file_is_a_failure_and_not_an_empty_list(
+    run: Run, file: Path, broker: SocketBroker
+):
     file.write_text("a:1\nb:\n")
     broker.stop()
     process = run("discover.FIRST_LIST_SECONDS = 0.2")

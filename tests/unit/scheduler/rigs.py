@@ -36,7 +36,7 @@ def make_held(name: str, least: int = 1, most: int = 4, cpu: int = 1, **spec: An
     return job
 
 
-class Rig:
+class SchedulerRig:
     """A cluster with nodes and queue main, and replicas of et-scheduler."""
 
     make_cluster: Callable[[Callable[[], datetime]], FakeCluster] = FakeCluster

@@ -30,7 +30,7 @@ from et_process.supervising import run_for_ever
 from fakes.broker import FakeBroker
 from fakes.clients import Call, GuardedApi, Moment
 from fakes.kubelet import FakeKubelet
-from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.rigs import SchedulerRig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
@@ -50,7 +50,7 @@ class SlowApi(GuardedApi):
         return await super().dry_run(resource, namespace, manifest)
 
 
-class Pair(Rig):
+class Pair(SchedulerRig):
     """With the operator in the place of its stand-in; pods are bound, and run at once."""
 
     def __init__(self, **how: Any) -> None:

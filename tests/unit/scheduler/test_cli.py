@@ -24,7 +24,7 @@ from et_scheduler.model.shapes import Effect, Operator, Requirement, Shape, Tain
 from et_scheduler.planning.passing import decide
 from et_scheduler.replaying import Recording, hash_name
 from tests.unit.scheduler.makers import MAIN, NOW, cpus, make_job, make_node
-from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.rigs import SchedulerRig, make_held
 from tests.unit.scheduler.test_codec import ADMISSIONS
 from tests.unit.scheduler.test_held import QUEUES, draw_idle
 
@@ -67,7 +67,7 @@ async def test_what_was_recorded_is_decided_again_in_the_same_way(
     tmp_path: Path, quiet_logs: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = tmp_path / "passes"
-    rig = Rig(nodes=2, cpu=4, record=str(record))
+    rig = SchedulerRig(nodes=2, cpu=4, record=str(record))
     rig.create(make_held("one", least=2, most=4), make_held("two", least=9, most=9))
     async with rig.running():
         await rig.advance(5)
@@ -94,7 +94,7 @@ async def test_where_names_are_hashed_none_is_in_the_record(
 ) -> None:
     record = tmp_path / "passes"
     record.write_text("of the process before, by another salt\n")
-    rig = Rig(nodes=2, cpu=4, record=str(record), is_hashing=True)
+    rig = SchedulerRig(nodes=2, cpu=4, record=str(record), is_hashing=True)
     rig.create(make_held("one", least=2, most=4), make_held("two", least=9, most=9))
     async with rig.running():
         await rig.advance(5)

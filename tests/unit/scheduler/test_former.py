@@ -9,7 +9,7 @@ import pytest
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from fakes.cluster import FakeCluster
 from fakes.schemas import find_definition
-from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.rigs import SchedulerRig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
@@ -23,7 +23,7 @@ def list_optional() -> list[str]:
     return sorted(set(schema["properties"]) - {*schema["required"], "workers"})
 
 
-def make_rig(field: str) -> Rig:
+def make_rig(field: str) -> SchedulerRig:
     """One whose server drops this field of an admission; its workers drain for long."""
 
     class Former(FakeCluster):
@@ -34,7 +34,7 @@ def make_rig(field: str) -> Rig:
                 body = body | {"status": {"admission": kept}}
             return super().patch(ref, body, **how)
 
-    class FormerRig(Rig):
+    class FormerRig(SchedulerRig):
         make_cluster = Former
 
     return FormerRig(nodes=2, cpu=4, is_slow=True)

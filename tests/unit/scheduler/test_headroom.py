@@ -29,7 +29,7 @@ from tests.unit.scheduler.makers import (
     make_simulation,
     run_on,
 )
-from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.rigs import SchedulerRig, make_held
 
 NODE = make_node("node-00", 8)
 GPU = "nvidia.com/gpu"
@@ -237,7 +237,7 @@ def test_both_are_settings() -> None:
 
 @pytest.mark.long
 async def test_the_program_keeps_what_it_was_told_to(quiet_logs: None) -> None:
-    rig = Rig(nodes=1, cpu=8, service_headroom="3*cpu=1", level_quiet=3600)
+    rig = SchedulerRig(nodes=1, cpu=8, service_headroom="3*cpu=1", level_quiet=3600)
     rig.create(make_held("one", least=1, most=8))
     async with rig.running():
         await rig.advance(10)

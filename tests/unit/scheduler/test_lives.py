@@ -10,7 +10,7 @@ from et_kube.errors import Conflict, OutcomeUnknown, ServerFailed, Throttled
 from et_kube.resources import PODS, TRAINING_JOBS, TRAINING_QUEUES, Ref
 from et_kube.watching import Cut, Resumed
 from fakes.clients import Call, Moment
-from tests.unit.scheduler.rigs import Rig, make_held
+from tests.unit.scheduler.rigs import SchedulerRig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
@@ -28,7 +28,7 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311 (chance is no secret)
-        self.rig = Rig(nodes=3, cpu=4, is_slow=True)
+        self.rig = SchedulerRig(nodes=3, cpu=4, is_slow=True)
         self.rig.create_queue("other", weight=2)
         self.rig.log.faults.append(self.strike)
         self.is_rough = True

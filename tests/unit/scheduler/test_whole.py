@@ -30,13 +30,13 @@ from et_scheduler.model.cluster import Node
 from et_scheduler.state.store import Store
 from fakes.clients import Call, Moment
 from fakes.clock import FakeClock
-from tests.unit.scheduler.rigs import USER, Rig, make_held
+from tests.unit.scheduler.rigs import USER, SchedulerRig, make_held
 
 pytestmark = pytest.mark.usefixtures("quiet_logs")
 
 
 async def test_jobs_start_grow_into_what_is_free_and_give_way() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create(make_held("one", least=2, most=8))
     async with rig.running():
         await rig.advance(10)
@@ -52,7 +52,7 @@ async def test_jobs_start_grow_into_what_is_free_and_give_way() -> None:
 
 
 async def test_who_waits_is_told_why_and_the_queue_shows_it() -> None:
-    rig = Rig(nodes=1, cpu=4)
+    rig = SchedulerRig(nodes=1, cpu=4)
     rig.create(make_held("big", least=4, elasticity="Fixed"), make_held("late", least=2))
     async with rig.running():
         await rig.advance(12)
@@ -65,12 +65,12 @@ async def test_who_waits_is_told_why_and_the_queue_shows_it() -> None:
     assert status["allocated"] == {"cpu": 4000}
 
 
-async def live(rig: Rig, seconds: float = 30) -> None:
+async def live(rig: SchedulerRig, seconds: float = 30) -> None:
     async with rig.running():
         await rig.advance(seconds)
 
 
-def describe(rig: Rig) -> dict[str, tuple[str, int, int]]:
+def describe(rig: SchedulerRig) -> dict[str, tuple[str, int, int]]:
     return {
         name: (rig.get(name)["state"], rig.get(name)["workers"], rig.count(name)) for name in NAMES
     }
@@ -80,18 +80,18 @@ NAMES = ("one", "two", "six")
 END = {"one": ("Admitted", 2, 2), "two": ("Admitted", 4, 4), "six": ("Waiting", 0, 0)}
 
 
-def make_busy(**rig: Any) -> Rig:
+def make_busy(**rig: Any) -> SchedulerRig:
     """One has grown when two comes, for which it gives way; six never fits beside them."""
-    busy = Rig(nodes=2, cpu=3, **rig)
+    busy = SchedulerRig(nodes=2, cpu=3, **rig)
     busy.create(make_held("one", least=2, most=6))
     return busy
 
 
-def add_rest(rig: Rig) -> None:
+def add_rest(rig: SchedulerRig) -> None:
     rig.create(make_held("two", least=4, most=4), make_held("six", least=6, most=6))
 
 
-async def live_through(rig: Rig) -> None:
+async def live_through(rig: SchedulerRig) -> None:
     async with rig.running():
         await rig.advance(8)
         add_rest(rig)
@@ -120,7 +120,7 @@ async def test_an_error_at_any_write_costs_time_only() -> None:
                 assert describe(rig) == END, (number, error, moment)
 
 
-def fail_once(rig: Rig, number: int, error: BaseException, moment: Moment) -> None:
+def fail_once(rig: SchedulerRig, number: int, error: BaseException, moment: Moment) -> None:
     """The write of this number fails, before it is done or after."""
     seen: list[Call] = []
 
@@ -203,7 +203,7 @@ async def test_a_job_that_nobody_may_write_holds_up_no_other() -> None:
 
 @pytest.mark.long
 async def test_a_start_that_could_not_be_written_once_keeps_its_nodes() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create(make_held("rigid", 4, 4))
     async with rig.running():
         await rig.advance(10)
@@ -284,7 +284,7 @@ async def test_at_rest_nothing_is_asked_and_nothing_decided() -> None:
 
 
 async def test_events_that_come_together_are_answered_together() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     async with rig.running():
         await rig.advance(2)
         before = rig.count_passes()
@@ -296,7 +296,7 @@ async def test_events_that_come_together_are_answered_together() -> None:
 
 async def test_nothing_is_decided_by_a_clock_that_is_far_from_the_api_servers() -> None:
     """By one that is ahead who was just asked to go is overdue, and the next one is asked."""
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     [replica] = rig.replicas
     async with rig.running():
         await rig.advance(2)
@@ -314,7 +314,7 @@ async def test_nothing_is_decided_by_a_clock_that_is_far_from_the_api_servers() 
 
 @pytest.mark.long
 async def test_a_defect_of_a_pass_is_counted_and_tried_again() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     [replica] = rig.replicas
     survey = replica._decider._surveyor.survey
 
@@ -332,7 +332,7 @@ async def test_a_defect_of_a_pass_is_counted_and_tried_again() -> None:
 
 
 async def test_services_of_others_are_made_room_for() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create(make_held("one", least=2, most=8))
     async with rig.running():
         await rig.advance(8)
@@ -345,7 +345,7 @@ async def test_services_of_others_are_made_room_for() -> None:
 
 @pytest.mark.long
 async def test_a_job_goes_for_one_that_counts_more_and_comes_back() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create_queue("first", priority=5)
     rig.create(make_held("old", least=6, most=6))
     async with rig.running():
@@ -370,7 +370,7 @@ async def test_a_job_goes_for_one_that_counts_more_and_comes_back() -> None:
 
 
 async def test_a_gang_that_does_not_come_to_stand_is_taken_back_and_tried_again() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.carrier.is_binding = False
     rig.create(make_held("one", least=4, most=4))
     async with rig.running():
@@ -389,7 +389,7 @@ async def test_a_gang_that_does_not_come_to_stand_is_taken_back_and_tried_again(
 
 
 async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_says_since() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.cluster.create(PRIORITY_CLASSES, None, {"metadata": {"name": "top"}, "value": 10**9})
     rig.create(make_held("greedy", least=2, most=8))
     async with rig.running():
@@ -406,7 +406,7 @@ async def test_who_runs_keeps_the_priority_of_his_pods_whatever_his_template_say
 @pytest.mark.parametrize("queue", ["main", "other"])
 async def test_nobody_goes_for_who_would_have_no_pods(queue: str) -> None:
     """His class is not for his namespace, or its quota is used up, however often he comes anew."""
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create_queue("other")
     rig.cluster.create(PRIORITY_CLASSES, None, {"metadata": {"name": "top"}, "value": 10**9})
     rig.carrier.refused.add("elsewhere")
@@ -431,7 +431,7 @@ async def test_nobody_goes_for_who_would_have_no_pods(queue: str) -> None:
 @pytest.mark.parametrize("effect", ["NoSchedule", "Odd"])
 async def test_an_edit_that_cannot_be_read_keeps_nothing_that_others_are_due(effect: str) -> None:
     """A number for a class, and a toleration that no taint could be compared with."""
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.create_queue("other")
     rig.create(make_held("greedy", least=1, most=8))
     async with rig.running():
@@ -447,7 +447,7 @@ async def test_an_edit_that_cannot_be_read_keeps_nothing_that_others_are_due(eff
         assert rig.count("greedy") == 6
 
 
-def edit_worker(rig: Rig, name: str, namespace: str = "team", **spec: Any) -> None:
+def edit_worker(rig: SchedulerRig, name: str, namespace: str = "team", **spec: Any) -> None:
     """What its author writes into the template of its workers."""
     ref = Ref(TRAINING_JOBS, namespace, name)
     rig.cluster.edit(
@@ -486,7 +486,7 @@ async def test_a_pass_does_not_keep_the_event_loop() -> None:
 async def test_a_node_that_is_called_otherwise_than_its_label_says_is_used_like_any_other(
     hostname: str | None,
 ) -> None:
-    rig = Rig(nodes=3, cpu=4)
+    rig = SchedulerRig(nodes=3, cpu=4)
     rig.cluster.edit(
         Ref(NODES, "", "node-0"),
         lambda node: node["metadata"].update(
@@ -503,7 +503,7 @@ async def test_a_node_that_is_called_otherwise_than_its_label_says_is_used_like_
 
 
 async def test_two_nodes_that_say_they_have_one_hostname_hold_nobody_up() -> None:
-    rig = Rig(nodes=2, cpu=4)
+    rig = SchedulerRig(nodes=2, cpu=4)
     rig.cluster.edit(
         Ref(NODES, "", "node-1"),
         lambda node: node.update(

@@ -84,11 +84,11 @@ class Peer:
         for frame in [f for f in self.queue if f.session == claim.session]:
             self.queue.remove(frame)
             claim.receive(frame)
-        for stream in frames.STREAMS:
-            while claim.unwritten(stream):
-                data = bytes(claim.unwritten(stream))
-                written[stream] += data
-                claim.wrote(stream, len(data))
+        for channel in frames.CHANNELS:
+            while claim.unwritten(channel):
+                data = bytes(claim.unwritten(channel))
+                written[channel] += data
+                claim.wrote(channel, len(data))
         if answer := claim.outgoing():
             self.send(answer)
         return written[1], written[2]

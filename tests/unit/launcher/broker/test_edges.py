@@ -416,7 +416,7 @@ class Agent:
             raise StreamEnded("cut") from None
 
 
-class Rig:
+class StreamsRig:
     """A broker with streams to agents that a test provides, one for each attempt."""
 
     def __init__(self, *attempts: Callable[[], Agent] | KubeError, members: int = 1) -> None:
@@ -477,7 +477,7 @@ class Rig:
 
 def test_a_stream_that_lives_is_pinged_and_opened_once():
     async def check() -> None:
-        rig = Rig(Agent)
+        rig = StreamsRig(Agent)
         await rig.live(100.0)
         assert len(rig.opened) == 1
         kinds = [frame.type for frame in rig.agents[0].frames]
@@ -490,7 +490,7 @@ def test_a_stream_that_lives_is_pinged_and_opened_once():
 
 def test_a_stream_without_a_frame_for_half_a_minute_is_replaced():
     async def check() -> None:
-        rig = Rig(lambda: Agent(is_mute=True), Agent)
+        rig = StreamsRig(lambda: Agent(is_mute=True), Agent)
         await rig.live(100.0)
         assert rig.opened == pytest.approx([0.0, 30.0], abs=0.1)
         assert rig.text == "job-worker-0:1\n"
@@ -503,7 +503,7 @@ def test_a_stream_without_a_frame_for_half_a_minute_is_replaced():
 def test_after_a_cut_the_next_attempt_is_at_once_and_then_ever_later():
     async def check() -> None:
         down = Unreachable("down")
-        rig = Rig(lambda: Agent(lives=20.0), down, down, down, Agent)
+        rig = StreamsRig(lambda: Agent(lives=20.0), down, down, down, Agent)
         await rig.live(60.0)
         assert rig.opened == pytest.approx([0.0, 20.0, 20.5, 21.5, 23.5], abs=0.1)
 
@@ -512,7 +512,7 @@ def test_after_a_cut_the_next_attempt_is_at_once_and_then_ever_later():
 
 def test_no_more_than_so_many_handshakes_at_once():
     async def check() -> None:
-        rig = Rig(Agent, members=100)
+        rig = StreamsRig(Agent, members=100)
         await rig.live(5.0)
         assert rig.most_under_way == HANDSHAKES
         assert len(rig.agents) == 100
@@ -521,7 +521,7 @@ def test_no_more_than_so_many_handshakes_at_once():
 
 
 def test_nodes_that_never_answer_keep_nobody_else_waiting():
-    class Silent(Rig):
+    class Silent(StreamsRig):
         @asynccontextmanager
         async def open(self, member: Member) -> AsyncIterator[Agent]:
             if int(member.name.rpartition("-")[2]) < 4 * HANDSHAKES:
@@ -543,7 +543,7 @@ def test_nodes_that_never_answer_keep_nobody_else_waiting():
 def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there(status: int):
     async def check() -> None:
         refused = Refused(status, "Forbidden", 'cannot create resource "pods/exec"')
-        rig = Rig(refused)
+        rig = StreamsRig(refused)
         await rig.live(55.0)
         assert rig.report.problems == {}
         await rig.live(30.0)
@@ -559,7 +559,7 @@ def test_a_right_that_is_missing_for_a_minute_is_told_until_it_is_there(status: 
 
 def test_a_right_is_not_missed_for_a_pod_that_has_gone():
     async def check() -> None:
-        rig = Rig(Refused(403, "Forbidden", "no"))
+        rig = StreamsRig(Refused(403, "Forbidden", "no"))
         await rig.live(85.0, make_config(2, MemberState.GONE))
         assert rig.report.problems == {}
 
@@ -573,7 +573,7 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
             agent.say(frames.encode_json(frames.REJECT, {"reason": "no route to host"}))
             return agent
 
-        rig = Rig(refuse)
+        rig = StreamsRig(refuse)
         await rig.live(50.0)
         assert rig.report.problems == {}
         await rig.live(40.0)
@@ -585,7 +585,7 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
     run(check())
 
 
-class Refusing(Rig):
+class Refusing(StreamsRig):
     """Each worker refuses, in words of its own that are other ones each time, but for some."""
 
     def __init__(self, members: int, *, is_agent: bool) -> None:
@@ -668,7 +668,7 @@ def test_an_agent_that_obeys_another_launcher_is_told_at_once(
             agent.say(frames.encode_json(frames.REJECT, body))
             return agent
 
-        rig = Rig(refuse)
+        rig = StreamsRig(refuse)
         words = {"AgentRefuses": "job-worker-0: epoch 1 belongs to launcher x"}
         await rig.live(5.0)
         assert rig.report.unlisted == unlisted
@@ -689,7 +689,7 @@ def test_an_agent_that_breaks_a_rule_is_dropped_and_asked_again():
             agent.say(frames.encode(frames.CLOSED))
             return agent
 
-        rig = Rig(rude, Agent)
+        rig = StreamsRig(rude, Agent)
         await rig.live(5.0)
         assert len(rig.agents) == 2
         assert rig.report.closed == frozenset()
@@ -704,7 +704,7 @@ def test_a_gone_pod_is_never_called_again_and_a_draining_one_is(
     state: MemberState, opened: list[float]
 ):
     async def check() -> None:
-        rig = Rig(lambda: Agent(lives=1.5))
+        rig = StreamsRig(lambda: Agent(lives=1.5))
         rig.broker.hosts.start()
         await rig.live(1.4, make_config(2, state))
         assert rig.opened == pytest.approx(opened, abs=0.1)
@@ -714,7 +714,7 @@ def test_a_gone_pod_is_never_called_again_and_a_draining_one_is(
 
 def test_a_later_epoch_closes_all_streams():
     async def check() -> None:
-        rig = Rig(Agent)
+        rig = StreamsRig(Agent)
         await rig.live(1.0, replace(make_config(2), epoch=2))
         assert rig.closed == pytest.approx([1.0])
         assert rig.opened == [0.0]
@@ -845,7 +845,7 @@ def test_a_start_that_came_while_the_broker_was_stopped_is_not_refused(tmp_path:
         return say(frames.SPAWN, session, host=host, command="train", ranks=1)
 
     async def check() -> None:
-        rig = Rig(Agent, members=2)
+        rig = StreamsRig(Agent, members=2)
         keeper, leaver = rig.config.members
         members = (keeper, replace(leaver, state=MemberState.DRAINING))
         life = asyncio.get_running_loop().create_task(rig.live(60.0))
@@ -878,7 +878,7 @@ def test_a_start_that_came_while_the_broker_was_stopped_is_not_refused(tmp_path:
 
 def test_an_exit_is_in_the_report_that_is_kept():
     async def check() -> None:
-        rig = Rig(Agent)
+        rig = StreamsRig(Agent)
         await rig.live(1.0)
         opening = {"host": "job-worker-0", "command": "c"}
         body = {"code": 134, "produced": [0, 0], "reason": "signal 6"}

@@ -139,7 +139,7 @@ class Pipes:
         return data
 
 
-class Rig:
+class JoinedRig:
     """A job of one worker, and a broker that can be stopped and started."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
@@ -273,13 +273,13 @@ async def finish(shim: asyncio.subprocess.Process) -> tuple[int | None, bytes]:
 
 
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+async def rig(tmp_path: Path) -> AsyncIterator[JoinedRig]:
     async with AsyncExitStack() as stack:
-        yield Rig(tmp_path, stack)
+        yield JoinedRig(tmp_path, stack)
 
 
 @pytest.mark.long
-async def test_a_command_runs_in_the_worker(rig: Rig):
+async def test_a_command_runs_in_the_worker(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim("echo out; echo err >&2; exit 7")
@@ -291,7 +291,7 @@ async def test_a_command_runs_in_the_worker(rig: Rig):
 
 
 @pytest.mark.long
-async def test_a_command_of_horovods_length_arrives_whole(rig: Rig):
+async def test_a_command_of_horovods_length_arrives_whole(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim(f"printf {'x' * 120_000} | wc -c")
@@ -300,7 +300,7 @@ async def test_a_command_of_horovods_length_arrives_whole(rig: Rig):
 
 
 @pytest.mark.long
-async def test_a_stream_that_is_cut_loses_nothing(rig: Rig):
+async def test_a_stream_that_is_cut_loses_nothing(rig: JoinedRig):
     count = 200_000
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -319,7 +319,7 @@ async def test_a_stream_that_is_cut_loses_nothing(rig: Rig):
 
 
 @pytest.mark.long
-async def test_an_end_during_a_cut_is_told_once(rig: Rig):
+async def test_an_end_during_a_cut_is_told_once(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim(
@@ -339,7 +339,7 @@ async def test_an_end_during_a_cut_is_told_once(rig: Rig):
 
 
 @pytest.mark.long
-async def test_a_broker_that_dies_is_replaced_and_nobody_notices(rig: Rig):
+async def test_a_broker_that_dies_is_replaced_and_nobody_notices(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim(
@@ -360,7 +360,7 @@ async def test_a_broker_that_dies_is_replaced_and_nobody_notices(rig: Rig):
 
 
 @pytest.mark.long
-async def test_an_api_server_that_is_away_stops_no_session(rig: Rig):
+async def test_an_api_server_that_is_away_stops_no_session(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         rig.api.is_down = True
@@ -373,7 +373,7 @@ async def test_an_api_server_that_is_away_stops_no_session(rig: Rig):
 
 
 @pytest.mark.long
-async def test_signals_reach_the_worker(rig: Rig):
+async def test_signals_reach_the_worker(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim("echo up; exec sleep 60")
@@ -385,7 +385,7 @@ async def test_signals_reach_the_worker(rig: Rig):
 
 
 @pytest.mark.long
-async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig):
+async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         shim = await rig.start_shim("echo $$; exec sleep 60")
@@ -405,7 +405,7 @@ async def test_what_the_command_leaves_in_a_worker_ends_with_the_broker(rig: Rig
 
 
 @pytest.mark.long
-async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
+async def test_an_idle_worker_that_must_leave_closes(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         rig.configure(MemberState.DRAINING)
@@ -418,7 +418,7 @@ async def test_an_idle_worker_that_must_leave_closes(rig: Rig):
 
 @pytest.mark.long
 async def test_who_was_held_takes_the_place_of_who_leaves_in_one_list(
-    rig: Rig, capsys: pytest.CaptureFixture[str]
+    rig: JoinedRig, capsys: pytest.CaptureFixture[str]
 ):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
@@ -440,7 +440,7 @@ async def test_who_was_held_takes_the_place_of_who_leaves_in_one_list(
 
 
 @pytest.mark.long
-async def test_discovery_is_answered_by_the_broker(rig: Rig):
+async def test_discovery_is_answered_by_the_broker(rig: JoinedRig):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)
         ask = await asyncio.create_subprocess_exec(
@@ -459,7 +459,7 @@ async def test_discovery_is_answered_by_the_broker(rig: Rig):
 
 @pytest.mark.long
 async def test_the_last_lines_of_its_workers_are_in_the_log_of_a_broker_that_ends(
-    rig: Rig, capsys: pytest.CaptureFixture[str]
+    rig: JoinedRig, capsys: pytest.CaptureFixture[str]
 ):
     async with asyncio.TaskGroup() as group:
         await rig.start_listed(group)

@@ -23,7 +23,7 @@ from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.claims import Claim
 from launcher.protocol.effects import Send, Signal, Spawn
 from tests.unit.launcher.broker.test_edges import Agent as FarAgent
-from tests.unit.launcher.broker.test_edges import Rig, run
+from tests.unit.launcher.broker.test_edges import StreamsRig, run
 from tests.unit.launcher.broker.test_relaying import (
     EXIT,
     EXIT_ACK,
@@ -298,9 +298,9 @@ class Shim(FakeWire):
             relay.take_shim_frame(SHIM, frame, 0.0)
 
     def write(self) -> None:
-        for stream in frames.STREAMS:
-            while data := self.claim.unwritten(stream):
-                self.claim.wrote(stream, len(data))
+        for channel in frames.CHANNELS:
+            while data := self.claim.unwritten(channel):
+                self.claim.wrote(channel, len(data))
 
 
 def make_attached(wire: FakeWire) -> Relay:
@@ -336,7 +336,7 @@ def test_whatever_an_agent_says_its_shim_is_not_made_to_break_a_rule(
     shim.say(make_attached(shim), shim.claim.opening() + shim.claim.outgoing())
 
 
-class Turns(Rig):
+class Turns(StreamsRig):
     """Counts what is taken of agents while the loop goes round once."""
 
     in_turn = 0

@@ -64,7 +64,7 @@ EVENTS = {
     "SPAWN": Event(open_session, "SPAWN", "opened"),
     "again": Event(lambda s: open_session(s, again=True), "SPAWN again", "opened"),
     "RESUME": Event(resume, "RESUME", "opened"),
-    "alone": Event(lambda s: s.leave_alone(1.0), care="left alone"),
+    "waited for": Event(lambda s: s.wait_for_shim(1.0), care="waited for"),
     "given up": Event(lambda s: s.give_up(), care="given up"),
     "listed": Event(lambda s: s.note_listed(is_exited=False), "listed"),
     "over": Event(lambda s: s.note_listed(is_exited=True), "listed with its end"),

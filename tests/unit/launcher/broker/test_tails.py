@@ -31,8 +31,8 @@ def make_session(index: int = 0) -> Session:
     return Session(b"s" * 16, host=f"w-{index}", uid=f"uid-{index}")
 
 
-def show(tails: Tails, session: Session, text: bytes, offset: int = 0, stream: int = 1) -> None:
-    tails.take(session, Frame(frames.DATA, session.id, stream, offset, text))
+def show(tails: Tails, session: Session, text: bytes, offset: int = 0, channel: int = 1) -> None:
+    tails.take(session, Frame(frames.DATA, session.id, channel, offset, text))
 
 
 def end(tails: Tails) -> list[LastLines]:
@@ -40,12 +40,12 @@ def end(tails: Tails) -> list[LastLines]:
     return tails.hand_over()
 
 
-def test_each_worker_has_its_own_lines_of_all_its_sessions_and_both_streams():
+def test_each_worker_has_its_own_lines_of_all_its_sessions_and_both_channels():
     tails = make_tails()
     one, two, other = make_session(), make_session(), make_session(1)
     show(tails, one, b"a\n")
     show(tails, other, b"w-0: not mine\n")
-    show(tails, two, b"b\n", stream=2)
+    show(tails, two, b"b\n", channel=2)
     show(tails, one, b"c\n", 2)
 
     assert end(tails) == [

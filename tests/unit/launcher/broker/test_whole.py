@@ -39,11 +39,13 @@ IDENTITY = Identity("job", "ns", "j", 1, "l")
 FIRST = Memory(Report(1, "l", 1))
 
 WORKER, SHIM = st.integers(0, 1), st.integers(0, 2)
-STREAM = st.sampled_from(frames.STREAMS)
+CHANNEL = st.sampled_from(frames.CHANNELS)
 PORTION = st.sampled_from([1, 31, 33, 1000, 70_000, 1 << 30])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("produce"), SHIM, STREAM, st.sampled_from([1, 1000, 300_000, 3_000_000])),
+        st.tuples(
+            st.just("produce"), SHIM, CHANNEL, st.sampled_from([1, 1000, 300_000, 3_000_000])
+        ),
         st.tuples(st.just("end"), SHIM, st.sampled_from([0, 3, 134])),
         st.tuples(st.just("down"), WORKER, PORTION),
         st.tuples(st.just("up"), WORKER, PORTION),
@@ -53,7 +55,7 @@ STEPS = st.lists(
         st.tuples(st.just("attach"), WORKER),
         st.tuples(st.just("hear"), SHIM, PORTION),
         st.tuples(st.just("say"), SHIM, PORTION),
-        st.tuples(st.just("write"), SHIM, STREAM, PORTION),
+        st.tuples(st.just("write"), SHIM, CHANNEL, PORTION),
         st.tuples(st.just("signal"), SHIM),
         st.tuples(st.just("part"), SHIM),
         st.tuples(st.just("connect"), SHIM),
@@ -110,19 +112,19 @@ class Shim:
     code: int | None = None
     is_lost: bool = False
     gaps: dict[int, list[tuple[int, int]]] = field(
-        default_factory=lambda: {stream: [] for stream in frames.STREAMS}
+        default_factory=lambda: {channel: [] for channel in frames.CHANNELS}
     )
-    """Of each stream, what it was told has been dropped."""
-    come: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.STREAMS, 0))
-    produced: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.STREAMS, 0))
+    """Of each channel, what it was told has been dropped."""
+    come: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.CHANNELS, 0))
+    produced: dict[int, int] = field(default_factory=lambda: dict.fromkeys(frames.CHANNELS, 0))
     written: dict[int, bytearray] = field(
-        default_factory=lambda: {stream: bytearray() for stream in frames.STREAMS}
+        default_factory=lambda: {channel: bytearray() for channel in frames.CHANNELS}
     )
     signals: list[int] = field(default_factory=list)
     delivered: list[int] = field(default_factory=list)
 
     def note(self, frame: Frame) -> None:
-        """What comes of the streams, and what never will."""
+        """What comes of the channels, and what never will."""
         if frame.type == frames.LOST:
             self.is_lost = True
         elif frame.type == frames.DATA:
@@ -138,13 +140,13 @@ class Shim:
         """All that was produced is written, but for the gaps, and each of these is told."""
         told = bytes(self.written[frames.STDERR]).count(b"edl: ")
         assert told == sum(map(len, self.gaps.values()))
-        for stream in frames.STREAMS if not told else (frames.STDOUT,):
+        for channel in frames.CHANNELS if not told else (frames.STDOUT,):
             whole, start = b"", 0
-            for gap, end in self.gaps[stream]:
+            for gap, end in self.gaps[channel]:
                 whole += PATTERN[start:gap]
                 start = end
-            whole += PATTERN[start : self.produced[stream]]
-            assert bytes(self.written[stream]) == whole
+            whole += PATTERN[start : self.produced[channel]]
+            assert bytes(self.written[channel]) == whole
 
 
 class Whole:
@@ -215,13 +217,13 @@ class Whole:
         else:
             self.end(effect.session[0] - 65, 128 + effect.number)
 
-    def produce(self, index: int, stream: int, size: int) -> None:
+    def produce(self, index: int, channel: int, size: int) -> None:
         shim = self.shims[index]
         agent, session = self.workers[shim.host].agent, shim.claim.session
-        if shim.spawned and shim.code is None and agent.wants(session, stream):
-            start = shim.produced[stream]
-            shim.produced[stream] += len(PATTERN[start : start + size])
-            agent.output(session, stream, PATTERN[start : start + size])
+        if shim.spawned and shim.code is None and agent.wants(session, channel):
+            start = shim.produced[channel]
+            shim.produced[channel] += len(PATTERN[start : start + size])
+            agent.output(session, channel, PATTERN[start : start + size])
 
     def end(self, index: int, code: int) -> None:
         shim = self.shims[index]
@@ -229,8 +231,8 @@ class Whole:
             return
         shim.code = code
         worker = self.workers[shim.host]
-        for stream in frames.STREAMS:
-            self.carry_out(worker, worker.agent.output_ended(shim.claim.session, stream))
+        for channel in frames.CHANNELS:
+            self.carry_out(worker, worker.agent.output_ended(shim.claim.session, channel))
         self.carry_out(worker, worker.agent.ended(shim.claim.session, code, "x", self.now))
 
     # ------------------------------------------------------------ streams
@@ -336,11 +338,11 @@ class Whole:
         if shim.peer:
             shim.says.data += said
 
-    def write(self, index: int, stream: int, count: int) -> None:
+    def write(self, index: int, channel: int, count: int) -> None:
         shim = self.shims[index]
-        data = bytes(shim.claim.unwritten(stream)[:count])
-        shim.written[stream] += data
-        shim.claim.wrote(stream, len(data))
+        data = bytes(shim.claim.unwritten(channel)[:count])
+        shim.written[channel] += data
+        shim.claim.wrote(channel, len(data))
         if shim.peer:
             shim.says.data += shim.claim.outgoing()
 
@@ -389,8 +391,8 @@ class Whole:
                 self.say(index, 1 << 30)
                 self.end(index, 7)
                 self.hear(index, 1 << 30)
-                for stream in frames.STREAMS:
-                    self.write(index, stream, 1 << 30)
+                for channel in frames.CHANNELS:
+                    self.write(index, channel, 1 << 30)
                 self.say(index, 1 << 30)
             self.broker.conclude(self.now)
             self.check()

@@ -90,8 +90,8 @@ class AgentRig:
 
     def end(self, session: bytes = ONE, code: int = 134) -> None:
         self.carry_out(self.agent.ended(session, code, "signal 6", self.now))
-        for stream in frames.STREAMS:
-            self.carry_out(self.agent.output_ended(session, stream))
+        for channel in frames.CHANNELS:
+            self.carry_out(self.agent.output_ended(session, channel))
 
     def tick(self, now: float) -> None:
         self.now = now
@@ -347,7 +347,7 @@ def test_a_shim_that_counts_wrongly_is_lost_alone(running: AgentRig) -> None:
     assert running.names().count("LOST") == 1
     assert running.agent.next_data(1) is None, "all of it is safe"
     assert running.of(Hang) == []
-    with pytest.raises(ProtocolError, match="stream 3"):
+    with pytest.raises(ProtocolError, match="channel 3"):
         running.send(frames.ACK, session=ONE, flags=3, offset=0)
 
 
@@ -435,8 +435,8 @@ def test_an_ended_process_whose_pipes_stay_open_exits_after_a_second(running: Ag
     assert running.agent.deadline() == pytest.approx(6.0)
     running.tick(6.0)
     assert running.of(CloseOutput) == [CloseOutput(ONE)]
-    for stream in frames.STREAMS:
-        running.carry_out(running.agent.output_ended(ONE, stream))
+    for channel in frames.CHANNELS:
+        running.carry_out(running.agent.output_ended(ONE, channel))
     assert running.last()[0] == "EXIT"
 
 
@@ -480,8 +480,8 @@ def test_the_end_is_told_of_what_cannot_be_killed(running: AgentRig) -> None:
     running.carry_out(running.agent.ended(ONE, 137, "signal 9", 0.0))
     running.tick(5.0)
     assert running.of(CloseOutput) == [CloseOutput(ONE)]
-    for stream in frames.STREAMS:
-        running.carry_out(running.agent.output_ended(ONE, stream))
+    for channel in frames.CHANNELS:
+        running.carry_out(running.agent.output_ended(ONE, channel))
     assert running.last()[0] == "EXIT"
 
 
@@ -567,16 +567,16 @@ def test_an_acknowledgement_may_change_the_window(running: AgentRig) -> None:
     assert running.agent.next_data(1) is None
 
 
-def test_sessions_and_streams_take_turns(running: AgentRig) -> None:
+def test_sessions_and_channels_take_turns(running: AgentRig) -> None:
     running.spawn(TWO)
     for session in (ONE, TWO):
-        for stream in frames.STREAMS:
-            running.agent.output(session, stream, b"x" * 100_000)
+        for channel in frames.CHANNELS:
+            running.agent.output(session, channel, b"x" * 100_000)
     decoder = frames.Decoder()
     for _ in range(4):
         decoder.feed(running.agent.next_data(1) or b"")
     assert {(frame.session, frame.flags) for frame in decoder} == {
-        (session, stream) for session in (ONE, TWO) for stream in frames.STREAMS
+        (session, channel) for session in (ONE, TWO) for channel in frames.CHANNELS
     }
 
 

@@ -29,24 +29,24 @@ def control(claim: Claim, kind: int, **body: Any) -> None:
     claim.receive(Frame(kind, ID, 0, 0, json.dumps(body).encode()))
 
 
-def data(claim: Claim, payload: bytes, offset: int = 0, stream: int = 1) -> None:
-    claim.receive(Frame(frames.DATA, ID, stream, offset, payload))
+def data(claim: Claim, payload: bytes, offset: int = 0, channel: int = 1) -> None:
+    claim.receive(Frame(frames.DATA, ID, channel, offset, payload))
 
 
-def dropped(claim: Claim, start: int, end: int, stream: int = 1) -> None:
-    claim.receive(Frame(frames.DROPPED, ID, stream, start, json.dumps({"to": end}).encode()))
+def dropped(claim: Claim, start: int, end: int, channel: int = 1) -> None:
+    claim.receive(Frame(frames.DROPPED, ID, channel, start, json.dumps({"to": end}).encode()))
 
 
 def ended(claim: Claim, code: int, out: int = 0, err: int = 0) -> None:
     control(claim, frames.EXIT, code=code, produced=[out, err], reason="exited")
 
 
-def write_all(claim: Claim, stream: int) -> bytes:
+def write_all(claim: Claim, channel: int) -> bytes:
     written = b""
-    while claim.unwritten(stream):
-        view = claim.unwritten(stream)
+    while claim.unwritten(channel):
+        view = claim.unwritten(channel)
         written += bytes(view)
-        claim.wrote(stream, len(view))
+        claim.wrote(channel, len(view))
     return written
 
 
@@ -103,7 +103,7 @@ def test_what_comes_twice_is_cut(spawned: Claim) -> None:
     assert write_all(spawned, 1) == b"hello world"
 
 
-def test_streams_are_kept_apart(spawned: Claim) -> None:
+def test_channels_are_kept_apart(spawned: Claim) -> None:
     data(spawned, b"out", 0, 1)
     data(spawned, b"err", 0, 2)
     assert (write_all(spawned, 2), write_all(spawned, 1)) == (b"err", b"out")
@@ -190,7 +190,7 @@ def test_a_loss_after_everything_has_come_changes_nothing(spawned: Claim) -> Non
     assert spawned.exit_code == 0
 
 
-def test_a_stream_that_nobody_reads_counts_as_written(spawned: Claim) -> None:
+def test_a_channel_that_nobody_reads_counts_as_written(spawned: Claim) -> None:
     data(spawned, b"hello")
     spawned.discard(1)
     assert said(spawned.outgoing()) == [("ACK", (1, 5))]
@@ -259,7 +259,7 @@ def test_what_was_queued_before_a_cut_is_not_said_after_it(spawned: Claim) -> No
 
 BROKEN = {
     "a gap": Frame(frames.DATA, ID, 1, 9, b"x"),
-    "no stream": Frame(frames.DATA, ID, 3, 0, b"x"),
+    "no channel": Frame(frames.DATA, ID, 3, 0, b"x"),
     "no end": Frame(frames.DROPPED, ID, 1, 0, b"{}"),
     "end before start": Frame(frames.DROPPED, ID, 1, 5, b'{"to": 4}'),
     "a gap before a loss": Frame(frames.DROPPED, ID, 1, 9, b'{"to": 12}'),

@@ -77,16 +77,16 @@ class Peer:
     def send(self, kind: int, body: dict[str, Any] | None = None, session: bytes = b"\0" * 16):
         self.connection.sendall(frames.encode_json(kind, body, session))
 
-    def send_data(self, session: bytes, data: bytes, *, offset: int = 0, stream: int = 1):
+    def send_data(self, session: bytes, data: bytes, *, offset: int = 0, channel: int = 1):
         self.connection.sendall(
-            frames.encode(frames.DATA, session, data, flags=stream, offset=offset)
+            frames.encode(frames.DATA, session, data, flags=channel, offset=offset)
         )
 
     def close(self) -> None:
         self.connection.close()
 
 
-class FakeBroker:
+class SocketBroker:
     """Listens where the broker would; every test says by hand what it answers."""
 
     def __init__(self, path: Path) -> None:

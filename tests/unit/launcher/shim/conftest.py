@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Start, kill_with_children
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, SocketBroker, Start, kill_with_children
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[FakeBroker]:
-    fake = FakeBroker(tmp_path / "broker.sock")
+def broker(tmp_path: Path) -> Iterator[SocketBroker]:
+    fake = SocketBroker(tmp_path / "broker.sock")
     yield fake
     fake.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from launcher.shim.connecting import PROMPT_GROWTH, PROMPT_PAUSE, Line
-from tests.unit.launcher.shim.brokers import FakeBroker, Start
+from tests.unit.launcher.shim.brokers import SocketBroker, Start
 
 USE_UP = """
 import os, resource
@@ -30,14 +30,14 @@ print(line.connect(9.0, b"hello"), line.due_in(9.0))
 """
 
 
-def test_a_line_is_tried_again(broker: FakeBroker, start: Start):
+def test_a_line_is_tried_again(broker: SocketBroker, start: Start):
     caller = start(USE_UP + CALL.format(path=str(broker.path)))
     assert broker.accept().connection.recv(5) == b"hello"
     assert caller.communicate(timeout=20)[0].split() == [b"False", b"True", b"True", b"None"]
     assert caller.returncode == 0
 
 
-def test_a_look_at_the_list_finds_none(broker: FakeBroker, start: Start):
+def test_a_look_at_the_list_finds_none(broker: SocketBroker, start: Start):
     hasten = "discover.FIRST_LIST_SECONDS = 0.0\n"
     looker = start(USE_UP + hasten + LOOK.format(path=str(broker.path)))
     assert looker.communicate(timeout=20)[0].split() == [b"None", b"None"]

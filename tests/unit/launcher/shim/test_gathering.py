@@ -20,7 +20,7 @@ from et_contract.hosts import Host
 from launcher.protocol.signals import PASSED
 from launcher.shim.gathering import AGAIN_AFTER, LONG_SECONDS, Gathering
 from launcher.shim.torch_options import CUT_OFF, LATE
-from tests.unit.launcher.shim.brokers import PATIENCE, FakeBroker, Peer, Start
+from tests.unit.launcher.shim.brokers import PATIENCE, Peer, SocketBroker, Start
 from tests.unit.launcher.shim.torches import build_torch
 
 REFUSED = frames.EXIT_REFUSED
@@ -308,7 +308,7 @@ def test_a_signal_goes_to_all_and_ends_the_run():
 class Desk:
     """Answers every look at the list, and hands out the one connection that has the sessions."""
 
-    def __init__(self, broker: FakeBroker, text: str) -> None:
+    def __init__(self, broker: SocketBroker, text: str) -> None:
         self.text = text
         self.nonces: set[str] = set()
         self._broker = broker
@@ -342,7 +342,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(broker: FakeBroker) -> Iterator[Desk]:
+def desk(broker: SocketBroker) -> Iterator[Desk]:
     desk = Desk(broker, "w-0:2\nw-1:2\n")
     yield desk
     desk.stop()

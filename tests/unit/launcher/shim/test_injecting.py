@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from et_contract import frames
-from tests.unit.launcher.shim.brokers import PYTHON, FakeBroker, Peer, Start
+from tests.unit.launcher.shim.brokers import PYTHON, Peer, SocketBroker, Start
 
 SPAWNED = {"pid": 7, "instance": "cafe"}
 GLOO_RUN = """
@@ -101,7 +101,7 @@ def run(
     return start(code, str(tree / "horovodrun"), script, folder, mode, env=env, **options)
 
 
-def serve_hosts(broker: FakeBroker, text: str = "w-0:1\nw-1:1\n") -> dict[str, Any]:
+def serve_hosts(broker: SocketBroker, text: str = "w-0:1\nw-1:1\n") -> dict[str, Any]:
     """Answer the one look at the list."""
     reader = broker.accept()
     body = reader.body(frames.HOSTS)
@@ -109,7 +109,7 @@ def serve_hosts(broker: FakeBroker, text: str = "w-0:1\nw-1:1\n") -> dict[str, A
     return body
 
 
-def open_all(broker: FakeBroker) -> tuple[Peer, dict[str, frames.Frame]]:
+def open_all(broker: SocketBroker) -> tuple[Peer, dict[str, frames.Frame]]:
     """The one connection, and each host's SPAWN."""
     peer = broker.accept()
     spawns = {}
@@ -125,7 +125,7 @@ def finish(peer: Peer, session: bytes, code: int, out: int = 0, err: int = 0) ->
     assert peer.expect(frames.EXIT_ACK).session == session
 
 
-def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Start, tree: Path):
+def test_slots_and_the_list_go_through_the_broker(broker: SocketBroker, start: Start, tree: Path):
     driver = run(start, tree)
     assert serve_hosts(broker) == {"nonce": "n0"}
     peer, spawns = open_all(broker)
@@ -133,7 +133,7 @@ def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Sta
     assert body["command"] == f"cd {Path.cwd()} > /dev/null 2>&1 ; train 1"
     assert (body["ranks"], body["blacklists"]) == (1, True)
     peer.send_data(spawns["w-0"].session, b"step=1\nste")
-    peer.send_data(spawns["w-1"].session, b"\xff\0 10%\r", stream=frames.STDERR)
+    peer.send_data(spawns["w-1"].session, b"\xff\0 10%\r", channel=frames.STDERR)
     finish(peer, spawns["w-1"].session, 134, err=7)
     finish(peer, spawns["w-0"].session, 0, out=10)
     out, err = driver.communicate(timeout=20)
@@ -149,7 +149,7 @@ def test_slots_and_the_list_go_through_the_broker(broker: FakeBroker, start: Sta
 
 @pytest.mark.long
 def test_a_broker_that_restarts_finds_every_session_again(
-    broker: FakeBroker, start: Start, tree: Path
+    broker: SocketBroker, start: Start, tree: Path
 ):
     driver = run(start, tree)
     serve_hosts(broker)
@@ -175,7 +175,7 @@ def test_a_broker_that_restarts_finds_every_session_again(
 
 
 def test_workers_that_are_gone_or_refuse_are_told_apart(
-    broker: FakeBroker, start: Start, tree: Path
+    broker: SocketBroker, start: Start, tree: Path
 ):
     driver = run(start, tree)
     serve_hosts(broker)
@@ -189,7 +189,7 @@ def test_workers_that_are_gone_or_refuse_are_told_apart(
 
 
 @pytest.mark.long
-def test_an_event_ends_the_processes(broker: FakeBroker, start: Start, tree: Path):
+def test_an_event_ends_the_processes(broker: SocketBroker, start: Start, tree: Path):
     settings = "courses.KILL_AFTER_SECONDS = 0.05"
     driver = run(start, tree, settings=settings)
     serve_hosts(broker)
@@ -211,7 +211,7 @@ def test_an_event_ends_the_processes(broker: FakeBroker, start: Start, tree: Pat
 
 @pytest.mark.long
 def test_a_process_that_does_not_end_is_waited_for_no_longer_than_horovodrun_does(
-    broker: FakeBroker, start: Start, tree: Path
+    broker: SocketBroker, start: Start, tree: Path
 ):
     driver = run(start, tree, settings="sharing.GIVE_UP_SECONDS = 0.1")
     serve_hosts(broker)
@@ -224,7 +224,7 @@ def test_a_process_that_does_not_end_is_waited_for_no_longer_than_horovodrun_doe
 
 
 def test_a_killed_horovodrun_leaves_its_sessions_to_the_broker(
-    broker: FakeBroker, start: Start, tree: Path
+    broker: SocketBroker, start: Start, tree: Path
 ):
     driver = run(start, tree)
     serve_hosts(broker)
@@ -237,7 +237,7 @@ def test_a_killed_horovodrun_leaves_its_sessions_to_the_broker(
 
 
 @pytest.mark.long
-def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, tree: Path):
+def test_without_a_broker_nothing_is_started(broker: SocketBroker, start: Start, tree: Path):
     broker.stop()
     driver = run(start, tree, script="/hosts.sh", settings="courses.SPAWN_SECONDS = 0.2")
     out, err = driver.communicate(timeout=20)
@@ -246,7 +246,7 @@ def test_without_a_broker_nothing_is_started(broker: FakeBroker, start: Start, t
 
 
 @pytest.mark.long
-def test_a_command_that_no_broker_takes_ends_alone(broker: FakeBroker, start: Start, tree: Path):
+def test_a_command_that_no_broker_takes_ends_alone(broker: SocketBroker, start: Start, tree: Path):
     longest = "courses.LONGEST_OPENING = len(os.getcwd()) + 147"
     tree.joinpath("horovodrun").write_text(
         HOROVODRUN.format(python=PYTHON, tree=str(tree)).replace(
@@ -265,7 +265,7 @@ def test_a_command_that_no_broker_takes_ends_alone(broker: FakeBroker, start: St
     assert b"longer than 1 MiB" in err
 
 
-def test_output_files_are_written_too(broker: FakeBroker, start: Start, tree: Path):
+def test_output_files_are_written_too(broker: SocketBroker, start: Start, tree: Path):
     driver = run(start, tree, folder=str(tree / "logs"))
     serve_hosts(broker)
     peer, spawns = open_all(broker)
@@ -277,7 +277,7 @@ def test_output_files_are_written_too(broker: FakeBroker, start: Start, tree: Pa
     assert (tree / "logs/rank.0/stderr").read_bytes() == b""
 
 
-def test_a_discovery_script_of_the_users_is_run(broker: FakeBroker, start: Start, tree: Path):
+def test_a_discovery_script_of_the_users_is_run(broker: SocketBroker, start: Start, tree: Path):
     driver = run(start, tree, script="/home/me/hosts.sh")
     peer = broker.accept()
     spawn = peer.expect(frames.SPAWN)
@@ -287,7 +287,7 @@ def test_a_discovery_script_of_the_users_is_run(broker: FakeBroker, start: Start
     assert b"hosts {'of a script': 1}" in out
 
 
-def test_a_static_run_is_left_alone(broker: FakeBroker, start: Start, tree: Path):
+def test_a_static_run_is_left_alone(broker: SocketBroker, start: Start, tree: Path):
     driver = run(start, tree, mode="static")
     serve_hosts(broker)
     out, _ = driver.communicate(timeout=20)
@@ -322,7 +322,7 @@ def test_another_horovod_is_run_without_us(
 
 
 def test_a_horovod_that_tells_otherwise_is_left_as_it_is(
-    broker: FakeBroker, start: Start, tree: Path
+    broker: SocketBroker, start: Start, tree: Path
 ):
     (tree / "horovod/runner/elastic/worker.py").write_text("")
     driver = run(start, tree)

@@ -16,8 +16,8 @@ import pytest
 from et_contract import frames
 from launcher.shim import placing
 from tests.unit.launcher.shim.brokers import (
-    FakeBroker,
     Peer,
+    SocketBroker,
     Start,
     children_of,
     kill_with_children,
@@ -27,7 +27,7 @@ HOSTS = "job-worker-0:2\njob-worker-1:2\nedl-nudge-1:0\n"
 
 
 @pytest.fixture
-def paths(tmp_path: Path, broker: FakeBroker) -> placing.Paths:
+def paths(tmp_path: Path, broker: SocketBroker) -> placing.Paths:
     (tmp_path / "hosts").write_text(HOSTS)
     return placing.Paths(
         broker=str(broker.path),
@@ -52,7 +52,7 @@ def run_launcher(
     return start(code, *argv, **options)
 
 
-def launched(broker: FakeBroker) -> Peer:
+def launched(broker: SocketBroker) -> Peer:
     peer = broker.accept()
     assert peer.body(frames.LAUNCH)["nonce"]
     peer.send(frames.GO, {"hosts": HOSTS})
@@ -66,7 +66,7 @@ def ended(peer: Peer) -> int:
 
 
 def test_what_the_command_will_start_often_is_compiled_once_it_runs(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     lib = Path(paths.lib)
     (lib / "part").mkdir(parents=True)
@@ -85,7 +85,7 @@ def test_what_the_command_will_start_often_is_compiled_once_it_runs(
 
 
 def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     setting = "launching.REPORT_SECONDS = 999"  # a broker that hangs up has heard it
     process = run_launcher(start, paths, "sh", "-c", "echo started; exit 3", setting=setting)
@@ -100,7 +100,7 @@ def test_the_command_starts_at_go_and_its_code_is_reported_and_returned(
 
 @pytest.mark.long
 def test_no_word_of_the_command_reaches_a_shell(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     words = ["a b", "", "$HOME", "$(id)", "*", "; id", "'", "x\ny"]
     code = "import sys; print(ascii(sys.argv[1:]))"
@@ -111,7 +111,7 @@ def test_no_word_of_the_command_reaches_a_shell(
 
 @pytest.mark.long
 def test_a_command_that_a_signal_ended_is_128_and_more(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     process = run_launcher(start, paths, "sh", "-c", "kill -9 $$")
     assert ended(launched(broker)) == 137
@@ -121,7 +121,7 @@ def test_a_command_that_a_signal_ended_is_128_and_more(
 @pytest.mark.long
 @pytest.mark.parametrize(("command", "code"), [("no-such-thing", 127), ("/etc/passwd", 126)])
 def test_a_command_that_cannot_start_is_named(
-    broker: FakeBroker, start: Start, paths: placing.Paths, command: str, code: int
+    broker: SocketBroker, start: Start, paths: placing.Paths, command: str, code: int
 ):
     process = run_launcher(start, paths, command)
     assert ended(launched(broker)) == code
@@ -136,7 +136,7 @@ LACKING = """import os; launching.spawning._hear = (
 
 
 def test_a_command_that_lacks_memory_or_processes_is_started_again(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     (tmp_path / "lacking").touch()
     setting = LACKING.format(60)
@@ -148,7 +148,7 @@ def test_a_command_that_lacks_memory_or_processes_is_started_again(
 
 
 def test_what_is_lacking_for_long_is_the_end(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     (tmp_path / "lacking").touch()
     process = run_launcher(start, paths, "echo", "on", setting=LACKING.format(0), cwd=tmp_path)
@@ -157,7 +157,7 @@ def test_what_is_lacking_for_long_is_the_end(
 
 
 def test_a_log_without_room_ends_no_training(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     with Path("/dev/full").open("wb") as full:
         process = run_launcher(start, paths, "no-such-thing", stderr=full)
@@ -165,13 +165,13 @@ def test_a_log_without_room_ends_no_training(
         assert process.wait(20) == 127
 
 
-def test_no_command_is_a_usage_error(broker: FakeBroker, start: Start, paths: placing.Paths):
+def test_no_command_is_a_usage_error(broker: SocketBroker, start: Start, paths: placing.Paths):
     process = run_launcher(start, paths)
     assert process.wait(20) == 2
 
 
 def test_the_environment_is_scrubbed_and_ours_is_added(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     environ = {"PATH": os.environ["PATH"], "HOSTNAME": "x", "EDL_JOB_UID": "u", "MINE": "1"}
     process = run_launcher(start, paths, "env", env=environ)
@@ -192,7 +192,7 @@ def test_the_environment_is_scrubbed_and_ours_is_added(
 
 @pytest.mark.parametrize(("before", "is_told"), [("touch {}/torchrun", False), (":", True)])
 def test_a_torchrun_that_is_not_ours_is_told(
-    broker: FakeBroker, start: Start, paths: placing.Paths, before: str, is_told: bool
+    broker: SocketBroker, start: Start, paths: placing.Paths, before: str, is_told: bool
 ):
     Path(paths.begun).mkdir()
     (Path(paths.begun) / "torchrun").touch()  # of a container before this one
@@ -206,7 +206,7 @@ def test_a_torchrun_that_is_not_ours_is_told(
 @pytest.mark.long
 @pytest.mark.point("case-31")
 def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     # Case 31 of docs/failures.md: horovodrun puts all of them on each worker's command line.
     links = {}
@@ -222,7 +222,7 @@ def test_the_variables_of_thousands_of_services_stay_in_the_launcher(
 
 
 def test_files_are_there_when_the_command_starts(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     files = [paths.hostfile, paths.job_hostfile, paths.discover, paths.kubexec]
     process = run_launcher(start, paths, "cat", *files)
@@ -237,7 +237,7 @@ def test_files_are_there_when_the_command_starts(
 
 @pytest.mark.long
 def test_a_changed_list_reaches_the_host_files(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     wait = f"while ! grep -q new-worker {paths.job_hostfile}; do sleep 0.05; done"
     process = run_launcher(
@@ -250,7 +250,7 @@ def test_a_changed_list_reaches_the_host_files(
     assert Path(paths.hostfile).read_text() == "new-worker:1\n"
 
 
-def test_term_before_go_ends_at_once(broker: FakeBroker, start: Start, paths: placing.Paths):
+def test_term_before_go_ends_at_once(broker: SocketBroker, start: Start, paths: placing.Paths):
     process = run_launcher(start, paths, "sleep", "99")
     peer = broker.accept()
     peer.expect(frames.LAUNCH)
@@ -259,7 +259,7 @@ def test_term_before_go_ends_at_once(broker: FakeBroker, start: Start, paths: pl
 
 
 def test_a_term_that_came_before_pid_1_could_hear_it_counts(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     held = "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15])"
     held += "; os.kill(os.getpid(), 15)"
@@ -267,7 +267,7 @@ def test_a_term_that_came_before_pid_1_could_hear_it_counts(
 
 
 def test_a_command_starts_with_no_signal_blocked(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     held = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2, 15])"
     process = run_launcher(start, paths, "grep", "SigBlk", "/proc/self/status", setting=held)
@@ -288,7 +288,7 @@ def test_launchers_start_kubexec_with_whatever_stdin_they_have(paths: placing.Pa
     assert 'rsh.py" "$@"' in (Path(paths.bin) / "ssh").read_text()
 
 
-def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: placing.Paths):
+def test_term_goes_to_the_whole_group(broker: SocketBroker, start: Start, paths: placing.Paths):
     process = run_launcher(start, paths, "sh", "-c", "echo ready; sleep 99; echo never")
     peer = launched(broker)
     assert process.stdout is not None
@@ -302,7 +302,7 @@ def test_term_goes_to_the_whole_group(broker: FakeBroker, start: Start, paths: p
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
 def test_what_the_command_signals_does_not_come_back_to_it(
-    broker: FakeBroker, start: Start, paths: placing.Paths, name: str
+    broker: SocketBroker, start: Start, paths: placing.Paths, name: str
 ):
     # As in a pod, PID 1 sees who is in its container, and no one else.
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -323,7 +323,7 @@ def test_what_the_command_signals_does_not_come_back_to_it(
     + [(number, signal.SIGTERM) for number in (signal.SIGWINCH, signal.SIGRTMIN + 3)],
 )
 def test_whatever_signal_ends_the_pod_a_command_that_saves_has_not_succeeded(
-    broker: FakeBroker, start: Start, paths: placing.Paths, number: int, heard: int
+    broker: SocketBroker, start: Start, paths: placing.Paths, number: int, heard: int
 ):
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     save = f"trap 'echo saved; exit 0' {heard:d}; echo ready; while :; do sleep 0.05; done"
@@ -339,7 +339,7 @@ def test_whatever_signal_ends_the_pod_a_command_that_saves_has_not_succeeded(
 
 
 def test_an_end_after_term_is_told_as_one_also_to_a_broker_that_comes_back(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     save = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     process = run_launcher(start, paths, "sh", "-c", save)
@@ -356,7 +356,7 @@ def test_an_end_after_term_is_told_as_one_also_to_a_broker_that_comes_back(
 
 
 def test_a_term_that_finds_the_command_ended_did_not_end_it(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     process = run_launcher(start, paths, "sh", "-c", "echo ready; read word", stdin=subprocess.PIPE)
     peer = launched(broker)
@@ -378,7 +378,7 @@ def test_a_term_that_finds_the_command_ended_did_not_end_it(
 
 @pytest.mark.long
 def test_a_command_that_ignores_term_is_killed_within_the_grace(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     trap = "trap '' TERM; trap 'echo again' INT; echo ready; while :; do sleep 0.05; done"
     environ = {**os.environ, "EDL_GRACE_SECONDS": "1"}
@@ -394,7 +394,7 @@ def test_a_command_that_ignores_term_is_killed_within_the_grace(
 
 @pytest.mark.long
 def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     trap = "trap '' INT; trap 'echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
@@ -410,7 +410,7 @@ def test_a_command_that_ignores_the_signal_of_its_image_gets_term(
 
 @pytest.mark.long
 def test_a_command_that_saves_on_the_signal_of_its_image_has_most_of_the_grace(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     """It may have no word for TERM: half the time to KILL has gone when it has saved."""
     namespace = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -429,7 +429,7 @@ def test_a_command_that_saves_on_the_signal_of_its_image_has_most_of_the_grace(
 
 @pytest.mark.parametrize("name", ["INT", "HUP", "USR1"])
 def test_other_signals_are_passed_on(
-    broker: FakeBroker, start: Start, paths: placing.Paths, name: str
+    broker: SocketBroker, start: Start, paths: placing.Paths, name: str
 ):
     trap = f"trap 'echo got; exit 5' {name}; echo ready; while :; do sleep 0.05; done"
     process = run_launcher(start, paths, "sh", "-c", trap)
@@ -442,7 +442,7 @@ def test_other_signals_are_passed_on(
 
 
 def test_a_restarted_broker_is_met_again_and_hears_the_end(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     process = run_launcher(start, paths, "sh", "-c", "read x; exit 4", stdin=subprocess.PIPE)
     launched(broker)
@@ -468,7 +468,7 @@ NOTICE = {
 
 
 def test_a_notice_is_there_before_the_command_and_is_told_whoever_asks_next(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     notice = Path(paths.notice)
     notice.parent.mkdir()
@@ -491,7 +491,7 @@ def test_a_notice_is_there_before_the_command_and_is_told_whoever_asks_next(
 
 
 def test_a_notice_that_is_none_ends_the_connection_and_one_that_cannot_be_written_nothing(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     Path(paths.notice).mkdir(parents=True)
     process = run_launcher(start, paths, "true")
@@ -510,7 +510,7 @@ def test_a_notice_that_is_none_ends_the_connection_and_one_that_cannot_be_writte
 
 @pytest.mark.long
 def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     process = run_launcher(start, paths, "true", setting="launching.REPORT_SECONDS = 0.1")
     peer = launched(broker)
@@ -519,7 +519,9 @@ def test_a_broker_that_never_hears_of_the_end_does_not_hold_it_up(
 
 
 @pytest.mark.long
-def test_people_are_told_what_is_waited_for(broker: FakeBroker, start: Start, paths: placing.Paths):
+def test_people_are_told_what_is_waited_for(
+    broker: SocketBroker, start: Start, paths: placing.Paths
+):
     broker.stop()
     process = run_launcher(start, paths, "true", setting="launching.SAY_SECONDS = 0.05")
     assert process.stderr is not None
@@ -534,7 +536,7 @@ def test_people_are_told_what_is_waited_for(broker: FakeBroker, start: Start, pa
 
 
 def test_a_folder_that_cannot_be_written_is_named(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     process = run_launcher(start, paths._replace(kubexec="/proc/kubexec.sh"), "true")
     _, err = process.communicate(timeout=20)
@@ -551,7 +553,7 @@ def order(peer: Peer, identity: str, script: object, **rest: Any) -> None:
 
 
 def test_scripts_run_beside_the_command_once_each(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "scale.sh"
     says = 'echo "$GREETING $*"; echo "nonce=$EDL_NONCE" >&2; echo x >> "$0.runs"'
@@ -569,7 +571,7 @@ def test_scripts_run_beside_the_command_once_each(
 
 
 def test_scripts_wait_for_each_other(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
     script.write_text("echo $2; exit $2")
@@ -600,7 +602,7 @@ def test_scripts_wait_for_each_other(
     ],
 )
 def test_a_script_is_a_file_and_no_word_of_it_reaches_a_shell(
-    broker: FakeBroker, start: Start, paths: placing.Paths, script: str
+    broker: SocketBroker, start: Start, paths: placing.Paths, script: str
 ):
     run_launcher(start, paths, "sleep", "99")
     peer = launched(broker)
@@ -621,7 +623,7 @@ def test_a_script_is_a_file_and_no_word_of_it_reaches_a_shell(
     ],
 )
 def test_an_order_that_no_program_can_be_started_with_has_failed_and_nothing_else(
-    broker: FakeBroker,
+    broker: SocketBroker,
     start: Start,
     paths: placing.Paths,
     tmp_path: Path,
@@ -641,7 +643,7 @@ def test_an_order_that_no_program_can_be_started_with_has_failed_and_nothing_els
 
 
 def test_a_link_to_what_an_order_can_make_is_no_file(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     link = tmp_path / "s.sh"
     link.symlink_to("/proc/self/environ")
@@ -664,7 +666,7 @@ def test_a_link_to_what_an_order_can_make_is_no_file(
     ],
 )
 def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path, text: str
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path, text: str
 ):
     file = tmp_path / "file"
     file.write_text(text)
@@ -678,7 +680,7 @@ def test_of_a_file_that_is_no_shell_script_nothing_is_run_or_shown(
 
 @pytest.mark.long
 def test_the_script_of_the_pods_own_end_waits_for_none_of_a_scaling(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     saved, scaling, notice = (tmp_path / name for name in ("saved", "scale.sh", "save.sh"))
     scaling.write_text(f"#!/bin/sh\nwhile ! test -e {saved}; do sleep 0.05; done; echo scaled")
@@ -693,7 +695,7 @@ def test_the_script_of_the_pods_own_end_waits_for_none_of_a_scaling(
 
 @pytest.mark.long
 def test_a_script_whose_time_is_over_is_ended_with_its_group(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
     script.write_text("#!/bin/sh\ntrap '' TERM; echo $$; while :; do sleep 1; done")
@@ -710,7 +712,7 @@ def test_a_script_whose_time_is_over_is_ended_with_its_group(
 
 @pytest.mark.long
 def test_a_script_whose_time_is_over_may_clean_up(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
     cleaning = "trap 'sleep 0.1; echo cleaned; exit' TERM; while :; do sleep 0.05; done"
@@ -723,7 +725,7 @@ def test_a_script_whose_time_is_over_may_clean_up(
 
 @pytest.mark.long
 def test_only_the_end_of_the_output_is_kept(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
     counting = "i=0; while [ $i -lt 3000 ]; do echo line-$i; i=$((i+1)); done"
@@ -738,7 +740,7 @@ def test_only_the_end_of_the_output_is_kept(
 
 @pytest.mark.long
 def test_a_script_that_another_launcher_began_has_failed(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path
 ):
     script = tmp_path / "s.sh"
     script.write_text('#!/bin/sh\necho x >> "$0.runs"; exec sleep 99')
@@ -763,7 +765,7 @@ def test_a_script_that_another_launcher_began_has_failed(
 @pytest.mark.long
 @pytest.mark.parametrize("kept", [None, "[" * 20000, "[]"])
 def test_what_the_user_put_in_the_place_of_a_result_holds_nothing_up(
-    broker: FakeBroker, start: Start, paths: placing.Paths, tmp_path: Path, kept: str | None
+    broker: SocketBroker, start: Start, paths: placing.Paths, tmp_path: Path, kept: str | None
 ):
     place = Path(paths.results, "u-1.json")
     place.parent.mkdir()
@@ -788,7 +790,7 @@ def test_what_the_user_put_in_the_place_of_a_draft_is_not_written_to(tmp_path: P
 
 @pytest.mark.long
 def test_an_orphan_with_the_pid_that_the_command_had_does_not_change_its_code(
-    broker: FakeBroker, start: Start, paths: placing.Paths
+    broker: SocketBroker, start: Start, paths: placing.Paths
 ):
     setting = "from launcher.agent import spawning; reap = spawning.reap; "
     setting += "again = lambda pid, code, why: ((pid, code, why), (pid, 9, why)); "
@@ -799,7 +801,7 @@ def test_an_orphan_with_the_pid_that_the_command_had_does_not_change_its_code(
 
 
 @pytest.mark.long
-def test_orphans_are_reaped(broker: FakeBroker, start: Start, paths: placing.Paths):
+def test_orphans_are_reaped(broker: SocketBroker, start: Start, paths: placing.Paths):
     """As a subreaper, which is what PID 1 is."""
     setting = "import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)"
     orphan = "sh -c 'sleep 0.05 & echo $!' > {0}; read pid < {0}; while [ -d /proc/$pid ]; "

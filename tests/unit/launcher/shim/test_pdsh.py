@@ -11,17 +11,17 @@ import pytest
 from et_contract import frames
 from launcher.shim import pdsh
 from launcher.shim.arguments import UsageError
-from tests.unit.launcher.shim.brokers import FakeBroker, Peer, Start
+from tests.unit.launcher.shim.brokers import Peer, SocketBroker, Start
 
 SPAWNED = {"pid": 7, "instance": "cafe"}
 
 
-def run_pdsh(start: Start, broker: FakeBroker, *argv: str | bytes, **options: Any) -> Any:
+def run_pdsh(start: Start, broker: SocketBroker, *argv: str | bytes, **options: Any) -> Any:
     code = "from launcher.shim import pdsh; sys.exit(pdsh.main(sys.argv[1:], {!r}))"
     return start(code.format(str(broker.path)), *argv, **options)
 
 
-def open_all(broker: FakeBroker, count: int) -> tuple[Peer, dict[str, frames.Frame]]:
+def open_all(broker: SocketBroker, count: int) -> tuple[Peer, dict[str, frames.Frame]]:
     """The one connection, and each host's SPAWN."""
     peer = broker.accept()
     spawns = {}
@@ -61,13 +61,15 @@ def test_each_host_has_its_number():
     assert pdsh.fill_in("--rank=%n at %h, 100%% %d", "w-1", 3) == "--rank=3 at w-1, 100% %d"
 
 
-def test_all_hosts_share_one_connection_and_the_worst_code_counts(broker: FakeBroker, start: Start):
+def test_all_hosts_share_one_connection_and_the_worst_code_counts(
+    broker: SocketBroker, start: Start
+):
     shim = run_pdsh(start, broker, "-S", "-f", "1024", "-w", "w-0,w-1", "run", "--rank=%n")
     peer, spawns = open_all(broker, 2)
     bodies = {host: frames.decode_json(spawn)["command"] for host, spawn in spawns.items()}
     assert bodies == {"w-0": "run --rank=0", "w-1": "run --rank=1"}
     peer.send_data(spawns["w-1"].session, b"a\nb")
-    peer.send_data(spawns["w-0"].session, b"oops\n", stream=frames.STDERR)
+    peer.send_data(spawns["w-0"].session, b"oops\n", channel=frames.STDERR)
     finish(peer, spawns["w-1"].session, 3, out=3)
     finish(peer, spawns["w-0"].session, 0, err=5)
     out, err = shim.communicate(timeout=20)
@@ -77,7 +79,7 @@ def test_all_hosts_share_one_connection_and_the_worst_code_counts(broker: FakeBr
     assert shim.returncode == 3
 
 
-def test_without_s_the_exit_code_is_zero(broker: FakeBroker, start: Start):
+def test_without_s_the_exit_code_is_zero(broker: SocketBroker, start: Start):
     shim = run_pdsh(start, broker, "-w", "w-0", "false")
     peer, spawns = open_all(broker, 1)
     finish(peer, spawns["w-0"].session, 1)
@@ -86,7 +88,7 @@ def test_without_s_the_exit_code_is_zero(broker: FakeBroker, start: Start):
 
 @pytest.mark.long
 def test_an_agent_that_breaks_a_rule_is_asked_again_and_costs_no_other_session_a_cut(
-    broker: FakeBroker, start: Start
+    broker: SocketBroker, start: Start
 ):
     shim = run_pdsh(start, broker, "-S", "-w", "w-0,w-1", "run")
     peer, spawns = open_all(broker, 2)
@@ -104,19 +106,19 @@ def test_an_agent_that_breaks_a_rule_is_asked_again_and_costs_no_other_session_a
 
 
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
-def test_a_log_that_is_full_changes_no_exit_code(broker: FakeBroker, start: Start, name: str):
+def test_a_log_that_is_full_changes_no_exit_code(broker: SocketBroker, start: Start, name: str):
     with Path("/dev/full").open("wb") as full:
         shim = run_pdsh(start, broker, "-S", "-w", "w-0", "run", **{name: full})
     peer, spawns = open_all(broker, 1)
     peer.send_data(spawns["w-0"].session, b"out\n")
-    peer.send_data(spawns["w-0"].session, b"err\n", stream=frames.STDERR)
+    peer.send_data(spawns["w-0"].session, b"err\n", channel=frames.STDERR)
     finish(peer, spawns["w-0"].session, 0, out=4, err=4)
     assert shim.wait(20) == 0
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
-def test_signals_go_to_every_host(broker: FakeBroker, start: Start, name: str):
+def test_signals_go_to_every_host(broker: SocketBroker, start: Start, name: str):
     shim = run_pdsh(start, broker, "-S", "-w", "w-0,w-1", "run")
     peer, spawns = open_all(broker, 2)
     number = signal.Signals["SIG" + name].value
@@ -129,7 +131,7 @@ def test_signals_go_to_every_host(broker: FakeBroker, start: Start, name: str):
     assert shim.wait(20) == 128 + number
 
 
-def test_a_signal_while_hosts_are_started_reaches_all_of_them(broker: FakeBroker, start: Start):
+def test_a_signal_while_hosts_are_started_reaches_all_of_them(broker: SocketBroker, start: Start):
     hosts = 300
     shim = run_pdsh(start, broker, "-S", "-w", ",".join(f"w-{n}" for n in range(hosts)), "run")
     peer = broker.accept()
@@ -145,7 +147,7 @@ def test_a_signal_while_hosts_are_started_reaches_all_of_them(broker: FakeBroker
     shim.kill()
 
 
-def test_usage_errors_need_no_broker(broker: FakeBroker, start: Start):
+def test_usage_errors_need_no_broker(broker: SocketBroker, start: Start):
     shim = run_pdsh(start, broker, "-w", "a")
     _, err = shim.communicate(timeout=20)
     assert shim.returncode == pdsh.USAGE_ERROR

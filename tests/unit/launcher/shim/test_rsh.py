@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from et_contract import frames
-from tests.unit.launcher.shim.brokers import PYTHON, ROOT, FakeBroker, Peer, Start, children_of
+from tests.unit.launcher.shim.brokers import PYTHON, ROOT, Peer, SocketBroker, Start, children_of
 
 SPAWNED = {"pid": 7, "instance": "cafe"}
 
 
-def run_rsh(start: Start, broker: FakeBroker, *argv: str | bytes, **options: Any) -> Any:
+def run_rsh(start: Start, broker: SocketBroker, *argv: str | bytes, **options: Any) -> Any:
     code = "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
     return start(code.format(str(broker.path)), *argv, **options)
 
 
-def spawned(broker: FakeBroker) -> tuple[Peer, frames.Frame]:
+def spawned(broker: SocketBroker) -> tuple[Peer, frames.Frame]:
     """The connection of a shim whose process has just started."""
     peer = broker.accept()
     spawn = peer.expect(frames.SPAWN)
@@ -36,7 +36,7 @@ def finish(peer: Peer, session: bytes, code: int, out: int = 0, err: int = 0) ->
     peer.expect(frames.EXIT_ACK)
 
 
-def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: FakeBroker, start: Start):
+def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "-o", "A=b", "job-w-1", "cd /x ;", "env A=1", "python")
     peer, spawn = spawned(broker)
     body = frames.decode_json(spawn)
@@ -48,7 +48,7 @@ def test_the_command_reaches_the_broker_as_ssh_would_send_it(broker: FakeBroker,
 
 
 @pytest.mark.long
-def test_a_rank_of_horovodrun_is_said_to_be_one(broker: FakeBroker, start: Start):
+def test_a_rank_of_horovodrun_is_said_to_be_one(broker: SocketBroker, start: Start):
     command = "cd /x > /dev/null 2>&1 ; env HOROVOD_HOSTNAME=w HOROVOD_RANK=12 python train.py"
     run_rsh(start, broker, "-p", "12345", "w", command)
     peer, spawn = spawned(broker)
@@ -82,7 +82,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (first + {left}, first + {left}))
     ],
 )
 def test_a_launcher_in_want_starts_nothing_and_says_so(
-    broker: FakeBroker, start: Start, want: str, words: bytes
+    broker: SocketBroker, start: Start, want: str, words: bytes
 ):
     code = "from launcher.shim import rsh; exec({!r}); sys.exit(rsh.main(['w', 'x'], {!r}))"
     shim = start(code.format(want, str(broker.path)))
@@ -91,24 +91,24 @@ def test_a_launcher_in_want_starts_nothing_and_says_so(
     assert (shim.returncode, err) == (255, said + words + b"\n")
 
 
-def test_output_and_exit_code_are_the_remote_ones(broker: FakeBroker, start: Start):
+def test_output_and_exit_code_are_the_remote_ones(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"\xff\0out\r")
-    peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+    peer.send_data(spawn.session, b"err\n", channel=frames.STDERR)
     finish(peer, spawn.session, 3, 6, 4)
     assert shim.communicate(timeout=20) == (b"\xff\0out\r", b"err\n")
     assert shim.returncode == 3
 
 
-def test_bytes_of_the_command_arrive_as_they_are(broker: FakeBroker, start: Start):
+def test_bytes_of_the_command_arrive_as_they_are(broker: SocketBroker, start: Start):
     environ = {**os.environ, "LC_ALL": "C"}
     run_rsh(start, broker, "w", "echo \u00e4".encode(), b"\xff", env=environ)
     body = frames.decode_json(broker.accept().expect(frames.SPAWN))
     assert body["command"].encode("utf-8", "surrogateescape") == b"echo \xc3\xa4 \xff"
 
 
-def test_a_full_stdout_that_does_not_block_is_waited_for(broker: FakeBroker, start: Start):
+def test_a_full_stdout_that_does_not_block_is_waited_for(broker: SocketBroker, start: Start):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setblocking(False)
@@ -125,7 +125,7 @@ def test_a_full_stdout_that_does_not_block_is_waited_for(broker: FakeBroker, sta
         assert shim.wait(20) == 0
 
 
-def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: FakeBroker, start: Start):
+def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: SocketBroker, start: Start):
     reader, terminal = os.openpty()
     try:
         shim = run_rsh(start, broker, "w", "x", stdout=terminal)
@@ -133,7 +133,7 @@ def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: FakeBroker, sta
         for number in range(4):
             offset = number * frames.MAX_DATA
             peer.send_data(spawn.session, b"x" * frames.MAX_DATA, offset=offset)
-        peer.send_data(spawn.session, b"err\n", stream=frames.STDERR)
+        peer.send_data(spawn.session, b"err\n", channel=frames.STDERR)
         assert shim.stderr is not None
         assert shim.stderr.readline() == b"err\n"
         shim.terminate()
@@ -143,13 +143,13 @@ def test_a_terminal_that_is_held_up_keeps_no_signal_back(broker: FakeBroker, sta
         os.close(reader)
 
 
-def test_a_closed_stderr_hinders_nothing(broker: FakeBroker, start: Start):
+def test_a_closed_stderr_hinders_nothing(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     assert shim.stderr is not None
     shim.stderr.close()
     shim.stderr = None
     peer, spawn = spawned(broker)
-    peer.send_data(spawn.session, b"nobody reads this", stream=frames.STDERR)
+    peer.send_data(spawn.session, b"nobody reads this", channel=frames.STDERR)
     peer.send_data(spawn.session, b"out")
     finish(peer, spawn.session, 0, out=3, err=17)
     assert shim.communicate(timeout=20)[0] == b"out"
@@ -157,7 +157,7 @@ def test_a_closed_stderr_hinders_nothing(broker: FakeBroker, start: Start):
 
 
 def test_without_any_broker_a_term_ends_a_start_that_was_never_sent(
-    broker: FakeBroker, start: Start
+    broker: SocketBroker, start: Start
 ):
     broker.stop()
     code = "from launcher.shim import attaching, rsh; print('ready', flush=True); "
@@ -171,7 +171,7 @@ def test_without_any_broker_a_term_ends_a_start_that_was_never_sent(
     assert shim.wait(20) == 143
 
 
-def test_an_orphan_leaves_after_its_kill(broker: FakeBroker, start: Start):
+def test_an_orphan_leaves_after_its_kill(broker: SocketBroker, start: Start):
     code = "from launcher.protocol import courses; from launcher.shim import rsh; "
     code += "courses.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
@@ -183,7 +183,9 @@ def test_an_orphan_leaves_after_its_kill(broker: FakeBroker, start: Start):
     assert peer.receive() is None
 
 
-def test_an_orphan_whose_term_nobody_delivers_leaves_all_the_same(broker: FakeBroker, start: Start):
+def test_an_orphan_whose_term_nobody_delivers_leaves_all_the_same(
+    broker: SocketBroker, start: Start
+):
     code = "from launcher.shim import attaching, rsh; attaching.ORPHAN_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
@@ -193,7 +195,7 @@ def test_an_orphan_whose_term_nobody_delivers_leaves_all_the_same(broker: FakeBr
     assert peer.receive() is None
 
 
-def test_a_big_burst_comes_whole_before_the_exit_code(broker: FakeBroker, start: Start):
+def test_a_big_burst_comes_whole_before_the_exit_code(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     chunk = bytes(range(256)) * 128
@@ -205,7 +207,7 @@ def test_a_big_burst_comes_whole_before_the_exit_code(broker: FakeBroker, start:
     assert shim.wait(20) == 0
 
 
-def test_bytes_are_acknowledged_after_they_were_written(broker: FakeBroker, start: Start):
+def test_bytes_are_acknowledged_after_they_were_written(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"hello")
@@ -214,7 +216,7 @@ def test_bytes_are_acknowledged_after_they_were_written(broker: FakeBroker, star
     assert (ack.flags, ack.offset) == (frames.STDOUT, 5)
 
 
-def test_no_zero_without_an_exit_frame(broker: FakeBroker, start: Start):
+def test_no_zero_without_an_exit_frame(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send(frames.LOST, {"reason": "worker w is gone", "code": 137}, spawn.session)
@@ -223,7 +225,7 @@ def test_no_zero_without_an_exit_frame(broker: FakeBroker, start: Start):
     assert b"worker w is gone" in err
 
 
-def test_a_refused_start_is_255_with_the_reason(broker: FakeBroker, start: Start):
+def test_a_refused_start_is_255_with_the_reason(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "nobody", "x")
     peer = broker.accept()
     session = peer.expect(frames.SPAWN).session
@@ -233,7 +235,7 @@ def test_a_refused_start_is_255_with_the_reason(broker: FakeBroker, start: Start
     assert b"no worker named nobody" in err
 
 
-def test_usage_errors_are_255_without_a_broker(broker: FakeBroker, start: Start):
+def test_usage_errors_are_255_without_a_broker(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "only-a-host")
     _, err = shim.communicate(timeout=20)
     assert shim.returncode == frames.EXIT_REFUSED
@@ -242,7 +244,7 @@ def test_usage_errors_are_255_without_a_broker(broker: FakeBroker, start: Start)
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"])
 def test_signals_go_to_the_remote_group_and_decide_nothing(
-    broker: FakeBroker, start: Start, name: str
+    broker: SocketBroker, start: Start, name: str
 ):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
@@ -253,7 +255,7 @@ def test_signals_go_to_the_remote_group_and_decide_nothing(
     assert shim.wait(20) == 143
 
 
-def test_a_signal_to_the_whole_group_is_passed_once(broker: FakeBroker, start: Start):
+def test_a_signal_to_the_whole_group_is_passed_once(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x", start_new_session=True)
     peer, spawn = spawned(broker)
     os.killpg(shim.pid, signal.SIGINT)
@@ -262,7 +264,9 @@ def test_a_signal_to_the_whole_group_is_passed_once(broker: FakeBroker, start: S
     assert shim.wait(20) == 130
 
 
-def test_a_parent_that_ignores_its_children_changes_no_exit_code(broker: FakeBroker, start: Start):
+def test_a_parent_that_ignores_its_children_changes_no_exit_code(
+    broker: SocketBroker, start: Start
+):
     code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
     code += "from launcher.shim import rsh; sys.exit(rsh.main(sys.argv[1:], {!r}))"
     shim = start(code.format(str(broker.path)), "w", "x")
@@ -272,7 +276,7 @@ def test_a_parent_that_ignores_its_children_changes_no_exit_code(broker: FakeBro
 
 
 @pytest.mark.long
-def test_term_arms_kill(broker: FakeBroker, start: Start):
+def test_term_arms_kill(broker: SocketBroker, start: Start):
     code = "from launcher.protocol import courses; from launcher.shim import rsh; "
     code += "courses.KILL_AFTER_SECONDS = 0.05; "
     code += "sys.exit(rsh.main(sys.argv[1:], {!r}))"
@@ -293,7 +297,7 @@ def test_term_arms_kill(broker: FakeBroker, start: Start):
     assert shim.wait(20) == 137
 
 
-def test_a_reader_that_has_gone_ends_the_remote_process(broker: FakeBroker, start: Start):
+def test_a_reader_that_has_gone_ends_the_remote_process(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     shim.stdout.close()
@@ -304,7 +308,7 @@ def test_a_reader_that_has_gone_ends_the_remote_process(broker: FakeBroker, star
     assert shim.wait(20) == 143
 
 
-def test_a_log_that_is_full_ends_nothing_and_is_told(broker: FakeBroker, start: Start):
+def test_a_log_that_is_full_ends_nothing_and_is_told(broker: SocketBroker, start: Start):
     with Path("/dev/full").open("wb") as full:
         shim = run_rsh(start, broker, "w", "x", stdout=full)
     peer, spawn = spawned(broker)
@@ -317,12 +321,12 @@ def test_a_log_that_is_full_ends_nothing_and_is_told(broker: FakeBroker, start: 
     assert shim.returncode == 0
 
 
-def test_nor_does_a_full_stderr_and_what_comes_after_is_written(broker: FakeBroker, start: Start):
+def test_nor_does_a_full_stderr_and_what_comes_after_is_written(broker: SocketBroker, start: Start):
     with Path("/dev/full").open("wb") as full:
         shim = run_rsh(start, broker, "w", "x", stderr=full)
     peer, spawn = spawned(broker)
     for number in range(3):
-        peer.send_data(spawn.session, b"abc", offset=3 * number, stream=frames.STDERR)
+        peer.send_data(spawn.session, b"abc", offset=3 * number, channel=frames.STDERR)
         assert peer.expect(frames.ACK).offset == 3 * number + 3
     peer.send_data(spawn.session, b"out")
     finish(peer, spawn.session, 0, out=3, err=9)
@@ -332,7 +336,7 @@ def test_nor_does_a_full_stderr_and_what_comes_after_is_written(broker: FakeBrok
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_one_that_is_started_without_files_takes_none_of_ours_for_them(
-    broker: FakeBroker, start: Start, closed: str
+    broker: SocketBroker, start: Start, closed: str
 ):
     code = f"from launcher.shim import rsh; sys.exit(rsh.main(['w', 'x'], {str(broker.path)!r}))"
     words = [PYTHON, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"]
@@ -342,8 +346,8 @@ def test_one_that_is_started_without_files_takes_none_of_ours_for_them(
         *words,
     )
     peer, spawn = spawned(broker)
-    for stream, data in ((frames.STDOUT, b"\x0fout"), (frames.STDERR, b"\x0ferr")):
-        peer.send_data(spawn.session, data, stream=stream)
+    for channel, data in ((frames.STDOUT, b"\x0fout"), (frames.STDERR, b"\x0ferr")):
+        peer.send_data(spawn.session, data, channel=channel)
         assert peer.expect(frames.ACK).offset == len(data)
     finish(peer, spawn.session, 3, out=4, err=4)
     out, err = shim.communicate(timeout=20)
@@ -352,7 +356,7 @@ def test_one_that_is_started_without_files_takes_none_of_ours_for_them(
     assert shim.returncode == 3
 
 
-def test_a_killed_parent_ends_the_remote_process(broker: FakeBroker, start: Start):
+def test_a_killed_parent_ends_the_remote_process(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     shim.kill()
@@ -361,7 +365,7 @@ def test_a_killed_parent_ends_the_remote_process(broker: FakeBroker, start: Star
     assert peer.receive() is None
 
 
-def test_a_broker_that_restarts_finds_the_session_again(broker: FakeBroker, start: Start):
+def test_a_broker_that_restarts_finds_the_session_again(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"abc")
@@ -381,7 +385,7 @@ def test_a_broker_that_restarts_finds_the_session_again(broker: FakeBroker, star
 
 
 @pytest.mark.long
-def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBroker, start: Start):
+def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     peer.send_data(spawn.session, b"x")
@@ -406,7 +410,7 @@ def test_a_term_that_came_while_the_broker_was_away_is_not_lost(broker: FakeBrok
 
 
 @pytest.mark.long
-def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
+def test_a_spawn_never_sent_gives_up_with_255(broker: SocketBroker, start: Start):
     broker.stop()
     code = "from launcher.protocol import courses; from launcher.shim import rsh; "
     code += "courses.SPAWN_SECONDS = 0.2; "
@@ -418,7 +422,7 @@ def test_a_spawn_never_sent_gives_up_with_255(broker: FakeBroker, start: Start):
 
 
 @pytest.mark.long
-def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
+def test_a_rejected_connection_is_tried_again(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer = broker.accept()
     spawn = peer.expect(frames.SPAWN)
@@ -433,7 +437,7 @@ def test_a_rejected_connection_is_tried_again(broker: FakeBroker, start: Start):
 
 
 @pytest.mark.long
-def test_a_command_that_no_broker_would_take_is_refused_at_once(broker: FakeBroker, start: Start):
+def test_a_command_that_no_broker_would_take_is_refused_at_once(broker: SocketBroker, start: Start):
     words = ["x" * 100_000] * 11
     shim = run_rsh(start, broker, "w", "echo", *words)
     _, err = shim.communicate(timeout=20)
@@ -445,7 +449,7 @@ REFUSED = b"edl: w: stdin is not passed on to workers"
 
 @pytest.mark.long
 def test_what_is_piped_in_is_refused_before_anything_starts(
-    broker: FakeBroker, start: Start, tmp_path: Path
+    broker: SocketBroker, start: Start, tmp_path: Path
 ):
     (tmp_path / "data").write_bytes(b"a dataset")
     reader, writer = os.pipe()
@@ -460,7 +464,7 @@ def test_what_is_piped_in_is_refused_before_anything_starts(
 
 
 def test_what_comes_in_later_ends_the_remote_process_and_is_no_success(
-    broker: FakeBroker, start: Start
+    broker: SocketBroker, start: Start
 ):
     shim = run_rsh(start, broker, "w", "x", stdin=subprocess.PIPE)
     peer, spawn = spawned(broker)
@@ -475,7 +479,7 @@ def test_what_comes_in_later_ends_the_remote_process_and_is_no_success(
 
 @pytest.mark.parametrize("option", ["-n", "-f"])
 def test_who_says_that_nothing_is_meant_is_not_asked(
-    broker: FakeBroker, start: Start, tmp_path: Path, option: str
+    broker: SocketBroker, start: Start, tmp_path: Path, option: str
 ):
     (tmp_path / "data").write_bytes(b"the rest of a list of hosts")
     with (tmp_path / "data").open("rb") as data:
@@ -485,7 +489,7 @@ def test_who_says_that_nothing_is_meant_is_not_asked(
     assert shim.wait(20) == 0
 
 
-def test_a_pipe_in_which_nothing_comes_hinders_nothing(broker: FakeBroker, start: Start):
+def test_a_pipe_in_which_nothing_comes_hinders_nothing(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x", stdin=subprocess.PIPE)
     peer, spawn = spawned(broker)
     shim.stdin.close()
@@ -494,7 +498,7 @@ def test_a_pipe_in_which_nothing_comes_hinders_nothing(broker: FakeBroker, start
     assert shim.wait(20) == 3
 
 
-def test_f_goes_to_the_background(broker: FakeBroker, start: Start):
+def test_f_goes_to_the_background(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "-f", "w", "x", stdout=subprocess.DEVNULL)
     peer, spawn = spawned(broker)
     assert shim.wait(20) == 0
@@ -504,7 +508,7 @@ def test_f_goes_to_the_background(broker: FakeBroker, start: Start):
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_a_killed_child_ends_the_remote_process_before_its_end_is_told(
-    broker: FakeBroker, start: Start, code: int
+    broker: SocketBroker, start: Start, code: int
 ):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
@@ -527,7 +531,7 @@ def test_a_killed_child_ends_the_remote_process_before_its_end_is_told(
     assert b"was killed" in err
 
 
-def shell_script(tmp_path: Path, broker: FakeBroker) -> Path:
+def shell_script(tmp_path: Path, broker: SocketBroker) -> Path:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from launcher.shim import rsh; "
     code += f"sys.exit(rsh.main(sys.argv[1:], {str(broker.path)!r}))"
     program = tmp_path / "rsh_program.py"
@@ -541,7 +545,7 @@ def shell_script(tmp_path: Path, broker: FakeBroker) -> Path:
 @pytest.mark.point("case-21")
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
-    broker: FakeBroker, tmp_path: Path, shell: str
+    broker: SocketBroker, tmp_path: Path, shell: str
 ):
     """horovodrun signals the children of its `sh -c`, which may be the shim itself."""
     path = shutil.which(shell)
@@ -560,7 +564,7 @@ def test_the_children_of_horovodruns_shell_get_term_and_pass_it_on(
     run.communicate()
 
 
-def test_stopped_and_killed_like_horovodrun_does_it(broker: FakeBroker, start: Start):
+def test_stopped_and_killed_like_horovodrun_does_it(broker: SocketBroker, start: Start):
     shim = run_rsh(start, broker, "w", "x")
     peer, spawn = spawned(broker)
     (helper,) = children_of(shim.pid)

@@ -11,7 +11,7 @@ import pytest
 from et_contract import frames, names
 from launcher.shim import placing
 from tests.unit.launcher.agent.workers import Peer as AgentPeer
-from tests.unit.launcher.shim.brokers import ROOT, FakeBroker, Peer, Start
+from tests.unit.launcher.shim.brokers import ROOT, Peer, SocketBroker, Start
 from tests.unit.launcher.shim.test_launching import run_launcher
 from tests.unit.launcher.ssh.connections import Reached
 
@@ -33,7 +33,7 @@ def make_paths(folder: Path) -> placing.Paths:
     )
 
 
-def launch(start: Start, folder: Path, broker: FakeBroker) -> Peer:
+def launch(start: Start, folder: Path, broker: SocketBroker) -> Peer:
     environ = {
         **os.environ,
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
@@ -55,7 +55,7 @@ def greet(reached: Reached, connection: int) -> AgentPeer:
 
 @pytest.mark.long
 def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
-    start: Start, reached: Reached, broker: FakeBroker
+    start: Start, reached: Reached, broker: SocketBroker
 ) -> None:
     launcher = launch(start, reached.folder, broker)
     launcher.send(frames.ATTACH, WORKER)
@@ -78,7 +78,7 @@ def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
 
 
 def test_the_private_key_becomes_the_users_own(
-    start: Start, reached: Reached, broker: FakeBroker
+    start: Start, reached: Reached, broker: SocketBroker
 ) -> None:
     launch(start, reached.folder, broker)
     key = reached.folder / names.KEY_USER

@@ -1,7 +1,7 @@
 """What is seen of a job at one moment, as a picture for a terminal or a line for a pipe.
 
-No I/O and no clock: watching.py brings the view up to date and hands in the time. What is said is
-taken from the job's own record, its scalings and its log.
+No I/O and no clock: watching.py brings what is seen up to date and hands in the time. What is said
+is taken from the job's own record, its scalings and its log.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ BAR = 20
 
 
 @dataclass(slots=True)
-class View:
-    """One job. `changes` are those of a number itself, which leave no object behind."""
+class Picture:
+    """What is shown of one job.
+
+    `changes` are those of a number itself, which leave no object behind.
+    """
 
     job: TrainingJob
     progress: Progress = field(default_factory=Progress)
@@ -59,11 +62,11 @@ class View:
             self.changes[record.started] = record
 
 
-def fit(view: View, now: datetime, console: Console) -> RenderableType:
+def fit(picture: Picture, now: datetime, console: Console) -> RenderableType:
     """The picture in the room that the terminal has: what is oldest is left out first."""
     room, shown = max(console.height - 1, 2), SHOWN
     while True:
-        page = draw(view, now, shown)
+        page = draw(picture, now, shown)
         lines = console.render_lines(page, pad=False)
         if len(lines) <= room:
             return page
@@ -74,16 +77,16 @@ def fit(view: View, now: datetime, console: Console) -> RenderableType:
     return Segments([part for line in kept for part in (*line, Segment.line())])
 
 
-def draw(view: View, now: datetime, shown: int = SHOWN) -> Table:
+def draw(picture: Picture, now: datetime, shown: int = SHOWN) -> Table:
     """The picture: a title, then what is known, each fact on its line; so many scalings at most."""
-    job, status = view.job, view.job.status
+    job, status = picture.job, picture.job.status
     began, ended = status.start_time or job.created, status.completion_time or now
     title = Text.assemble((job.key.name, "bold"), "  ", style_phase(status.phase or ""))
     title.append(f"  {format_duration(ended - began)}", style="dim")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for label, value in _list_facts(view, now, shown):
+    for label, value in _list_facts(picture, now, shown):
         table.add_row(label, value)
     page = Table.grid()
     page.add_row(title)
@@ -91,9 +94,9 @@ def draw(view: View, now: datetime, shown: int = SHOWN) -> Table:
     return page
 
 
-def summarise(view: View) -> str:
-    """What a picture shows, in a line."""
-    job, newest = view.job, view.progress.newest
+def summarise(picture: Picture) -> str:
+    """What the picture shows, in a line."""
+    job, newest = picture.job, picture.progress.newest
     parts = [f"{job.status.phase or '-':<10}", f"workers {describe_workers(job)}"]
     parts += [f"{label} {value}" for label, value in _list_progress(newest)]
     record = job.status.scaling
@@ -102,51 +105,51 @@ def summarise(view: View) -> str:
     return "  ".join(parts)
 
 
-def find_stage(view: View) -> tuple[object, ...]:
+def find_stage(picture: Picture) -> tuple[object, ...]:
     """What must change for a line to be worth more than the step it tells."""
-    status = view.job.status
+    status = picture.job.status
     is_scaling = status.scaling is not None and status.scaling.outcome is None
-    return (status.phase, status.current_workers, is_scaling, view.progress.newest.size)
+    return (status.phase, status.current_workers, is_scaling, picture.progress.newest.size)
 
 
-def list_notes(view: View) -> dict[str, str]:
+def list_notes(picture: Picture) -> dict[str, str]:
     """By a word for each: a sentence of every trouble, and of what is waited for."""
-    conditions = view.job.status.conditions
+    conditions = picture.job.status.conditions
     notes = {
         c.type: f"trouble: {c.type}: {c.message or c.reason}" for c in find_troubles(conditions)
     }
     found = {c.type: c.message for c in conditions if c.status == "True"}
-    if wait := find_wait(view.job):
+    if wait := find_wait(picture.job):
         notes["the wait of the scaling"] = f"the scaling waits: {wait}"
     if AWAITING in found:
         notes["the wait"] = f"waits: {found[AWAITING]}"
     return notes
 
 
-def list_scalings(view: View, now: datetime, *, is_over: bool = False) -> list[str]:
+def list_scalings(picture: Picture, now: datetime, *, is_over: bool = False) -> list[str]:
     """A line for each scaling there was or is, oldest first; `is_over`: only for the former.
 
     One that has failed, and so has changed nothing, is no matter any more after a while.
     """
     found = [
         (scaling.created, _describe_scaling(scaling))
-        for scaling in view.scalings
+        for scaling in picture.scalings
         if (not is_over or (scaling.status.phase is not None and scaling.status.phase.is_final))
         and not _is_stale(scaling, now)
     ]
     found += [
         (at, _describe_change(record))
-        for at, record in view.changes.items()
+        for at, record in picture.changes.items()
         if not is_over or record.outcome is not None
     ]
     return [line for _, line in sorted(found)]
 
 
-def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, str | Text]]:
-    job = view.job
+def _list_facts(picture: Picture, now: datetime, shown: int) -> Iterator[tuple[str, str | Text]]:
+    job = picture.job
     yield "workers", _describe_workers(job)
-    yield from _list_training(view, now)
-    lines = list_scalings(view, now)
+    yield from _list_training(picture, now)
+    lines = list_scalings(picture, now)
     left_out = len(lines) - shown
     if left_out > 0:
         rest = lines[left_out:]
@@ -156,8 +159,8 @@ def _list_facts(view: View, now: datetime, shown: int) -> Iterator[tuple[str, st
     yield from _list_waits(job)
     for trouble in list_troubles(job):
         yield "trouble", Text(trouble, style="yellow")
-    if view.note:
-        yield "note", Text(view.note, style="yellow")
+    if picture.note:
+        yield "note", Text(picture.note, style="yellow")
     if has_ended(job):
         style = "green" if job.status.phase == "Succeeded" else "red"
         yield "end", Text(explain_end(job), style=style)
@@ -178,11 +181,11 @@ def find_wait(job: TrainingJob) -> str:
     return next((c.message.partition("; waits: ")[2] for c in found), "")
 
 
-def _list_training(view: View, now: datetime) -> Iterator[tuple[str, str | Text]]:
-    newest = view.progress.newest
+def _list_training(picture: Picture, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    newest = picture.progress.newest
     facts = _list_progress(newest)
     if not facts:
-        silence = explain_silence(view.job, now)
+        silence = explain_silence(picture.job, now)
         quiet = Text("no step was seen in the launcher's log yet", style="dim")
         yield "training", Text(silence, style="yellow") if silence else quiet
         return
@@ -191,9 +194,9 @@ def _list_training(view: View, now: datetime) -> Iterator[tuple[str, str | Text]
         bar = Text("#" * full, style="green").append("." * (BAR - full), style="dim")
         yield "training", bar.append(f" {newest.number / newest.total:.0%}", style="default")
     yield from facts
-    if len(view.progress.sizes) > 1:
-        yield "sizes seen", " -> ".join(map(str, view.progress.sizes))
-    if loss := view.loss.describe():
+    if len(picture.progress.sizes) > 1:
+        yield "sizes seen", " -> ".join(map(str, picture.progress.sizes))
+    if loss := picture.loss.describe():
         yield "last loss", loss
 
 
