@@ -171,7 +171,7 @@ class Standing:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the job may have pods and does not stand yet, or not all of a larger least size."""
+        """Whether the job may have pods, and not all of its least size stands yet."""
         is_raised = self.admission.reason is Reason.RAISED
         return self.is_admitted and (self.admission.bound_at is None or is_raised)
 
