@@ -41,6 +41,9 @@ WINDOW = 256 * 1024
 session begins with."""
 MOST_WINDOW = 2 * 1024 * 1024
 """What it may grow to where the way is long; the agent's ring holds twice as much."""
+WORKER_SESSIONS = 4096
+"""Of one worker, four for each of its slots at most: WELCOME has room for so many, and both broker
+and agent start no more."""
 PING_SECONDS = 10.0
 """How often a broker sends PING."""
 DEAD_SECONDS = 30.0

@@ -19,7 +19,8 @@ from launcher.broker.rings import RankCounts
 from launcher.broker.sessions import MOST_INSTANCE
 from launcher.protocol.signals import ENDING
 
-_MOST_SESSIONS = 8192
+_MOST_SESSIONS = 2 * frames.WORKER_SESSIONS
+"""In a WELCOME: agents of a former runtime have no bound of their own."""
 MOST_REASON = 120
 """Characters of a reason, in ASCII: the report has room for so much."""
 _MOST_CODE = 255

@@ -39,7 +39,8 @@ TOLD_SECONDS = 300.0
 """So long the words stand that were told, where each attempt brings others."""
 FORBIDDEN = "ExecForbidden"
 REFUSED = "AgentRefuses"
-"""The agent says why; where it reaches its worker by ssh, most often in the words of ssh."""
+"""The agent says why; where it reaches its worker by ssh, most often in the words of ssh. Or we do,
+where what it says cannot be understood."""
 
 _HTTP_FORBIDDEN = (401, 403)
 """The first where a token has expired and nobody renews it."""
@@ -213,6 +214,8 @@ class Streams:
                 if error.is_fenced:
                     self._broker.hosts.refuse(member.uid)
                     self._touch()
+            elif isinstance(error, ProtocolError):
+                kind, words = REFUSED, f"its agent breaks a rule: {error}"
             else:
                 continue
             since = self._troubles[kind].setdefault(member.uid, now)

@@ -585,6 +585,27 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
     run(check())
 
 
+def test_an_agent_that_cannot_be_understood_for_a_minute_is_told_until_it_can():
+    async def check() -> None:
+        def confuse() -> Agent:
+            agent = Agent()
+            body = {"sessions": [None] * (2 * frames.WORKER_SESSIONS + 1)}
+            agent.say(frames.encode_json(frames.WELCOME, body))
+            return agent
+
+        rig = Rig(confuse)
+        await rig.live(50.0)
+        assert rig.report.problems == {}
+        await rig.live(40.0)
+        words = "job-worker-0: its agent breaks a rule: WELCOME without its sessions"
+        assert rig.report.problems == {"AgentRefuses": words}
+        rig._attempts = [Agent]
+        await rig.live(30.0)
+        assert rig.report.problems == {}
+
+    run(check())
+
+
 class Refusing(Rig):
     """Each worker refuses, in words of its own that are other ones each time, but for some."""
 

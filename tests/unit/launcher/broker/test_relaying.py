@@ -14,7 +14,14 @@ from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.departures import GONE_SECONDS
 from launcher.broker.hosts import HostList
 from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
-from launcher.broker.relaying import CLAIM_SECONDS, FULL, MOST_SESSIONS, RESUME_SECONDS, Relay
+from launcher.broker.relaying import (
+    CLAIM_SECONDS,
+    CROWDED,
+    FULL,
+    MOST_SESSIONS,
+    RESUME_SECONDS,
+    Relay,
+)
 from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
@@ -817,7 +824,7 @@ def test_what_waits_to_be_started_is_bounded() -> None:
 
 @pytest.mark.long
 def test_who_starts_too_many_is_told() -> None:
-    relay, wire, _ = make_relay(attached=False)
+    relay, wire, _ = make_relay(bound=False, attached=False)
     for number in range(1, KEPT_STARTS + 2):
         assert wire.take_peer(SHIM) == []
         session = number.to_bytes(16, "big")
@@ -861,6 +868,20 @@ def test_more_sessions_than_any_job_has_take_no_room() -> None:
     relay.attach("uid-0", [])
     relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
     assert wire.take_peer(SHIM) == []
+
+
+def test_one_worker_has_no_more_sessions_than_its_welcome_has_room_for() -> None:
+    relay, wire, _ = make_relay(attached=False)
+    keys = [number.to_bytes(16, "big") for number in range(1, frames.WORKER_SESSIONS + 1)]
+    relay.attach("uid-0", [KnownSession(key, None) for key in keys])
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
+    assert wire.take_peer(SHIM) == [("LOST", B, {"code": EXIT_REFUSED, "reason": CROWDED})]
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=keys[0]), 0.0)
+    relay.take_shim_frame(SHIM, RESUME._replace(session=keys[1]), 0.0)
+    relay.take_agent_frame("uid-0", EXIT._replace(session=keys[0]))
+    relay.take_shim_frame(SHIM, EXIT_ACK._replace(session=keys[0]), 0.0)
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["EXIT"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.protocol.agents import UNENDING, Agent
+from launcher.protocol.agents import CROWDED, UNENDING, Agent
 from launcher.protocol.closing import FENCE_SECONDS
 from launcher.protocol.effects import (
     CloseOutput,
@@ -23,6 +23,7 @@ from launcher.protocol.effects import (
     TellRanks,
 )
 from launcher.protocol.fences import Fenced
+from launcher.protocol.sessions import REFUSED
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
 
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -133,14 +134,33 @@ def test_welcome_lists_the_sessions_and_what_the_agent_is(running: AgentRig) -> 
                 {
                     "id": ONE.hex(),
                     "state": "running",
-                    "start": [0, 0],
-                    "end": [5, 0],
                     "code": None,
                     "reason": None,
                 }
             ],
         },
     )
+
+
+def test_welcome_has_room_for_all_sessions_that_a_worker_may_have(rig: AgentRig) -> None:
+    rig.hello()
+    rig.pids = iter(range(10**6))
+    keys = [number.to_bytes(16, "big") for number in range(frames.WORKER_SESSIONS)]
+    for key in keys:
+        rig.spawn(key)
+        rig.agent.ended(key, 127, '"' * 999, 0.0)
+        rig.agent.output_ended(key, frames.STDOUT)
+        rig.agent.output_ended(key, frames.STDERR)
+    rig.spawn(TWO)
+    name, body = rig.last()
+    assert (name, body["code"], body["reason"]) == ("LOST", REFUSED, CROWDED)
+    rig.hello(2)
+    [(_, body)] = rig.said[2]
+    assert [bytes.fromhex(each["id"]) for each in body["sessions"]] == keys
+    assert {each["state"] for each in body["sessions"]} == {"exited"}
+    rig.send(frames.EXIT_ACK, session=keys[0], connection=2)
+    rig.spawn(TWO, connection=2)
+    assert rig.last(2)[0] == "SPAWNED"
 
 
 @pytest.mark.parametrize(
