@@ -29,6 +29,8 @@ VERSION = 1
 NO_SESSION = b"\0" * 16
 MAX_DATA = 32 * 1024
 MAX_PAYLOAD = 1024 * 1024 - HEADER.size
+MAX_ANSWER = 4096
+"""Bytes of what an agent says of itself or of one session, in words or numbers of ours."""
 MAX_OFFSET = 2**63
 
 STDOUT = 1
@@ -92,6 +94,10 @@ SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 GRACE = 30  # broker -> agent {seconds, grace}: the pod is being deleted and has so long
 BREAK = 31  # broker -> agent {addresses, before}: that only members have which are gone
 NOTICE = 32  # broker -> agent, broker -> PID 1 {notice, signal}: of the end of a pod; none any more
+
+_ANSWERS = (SPAWNED, DROPPED, EXIT, LOST, CLOSED, BUSY, TERMINATING, PONG, SIGNALED)
+_LONGEST = {DATA: MAX_DATA, REJECT: MAX_DATA, **dict.fromkeys(_ANSWERS, MAX_ANSWER)}
+"""Bytes of a payload by type; MAX_PAYLOAD of all others."""
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -195,7 +201,7 @@ class Decoder:
             raise ProtocolError(f"frame version {version} is not {VERSION}")
         if kind not in NAMES:
             raise ProtocolError(f"unknown frame type {kind}")
-        if length > (MAX_DATA if kind == DATA else MAX_PAYLOAD):
+        if length > _LONGEST.get(kind, MAX_PAYLOAD):
             raise ProtocolError(f"{NAMES[kind]} payload of {length} bytes is too long")
         end = HEADER.size + length
         if len(self._buffer) < end:

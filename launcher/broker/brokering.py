@@ -23,14 +23,7 @@ from et_contract.documents import (
 )
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import UNKNOWN, Blacklist
-from launcher.broker.bodies import (
-    Welcome,
-    read_clock,
-    read_exit,
-    read_noticed,
-    read_pong,
-    read_ranks,
-)
+from launcher.broker.bodies import Welcome, read_exit, read_noticed, read_pong
 from launcher.broker.breaking import Breaks
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT, Ledger
@@ -421,11 +414,11 @@ class Broker:
             self._rings.lose(members[uid].name, used - gone, self._now)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
-        self._rings.hear(uid, read_ranks(frame))
-        sent = read_pong(frame)
-        self._breaks.answer(uid, read_clock(frame), sent)
-        if sent is not None and sent <= self._now:
-            self._relay.note_round_trip(uid, self._now - sent)
+        pong = read_pong(frame)
+        self._rings.hear(uid, pong.ranks)
+        self._breaks.answer(uid, pong.clock, pong.sent)
+        if pong.sent is not None and pong.sent <= self._now:
+            self._relay.note_round_trip(uid, self._now - pong.sent)
 
     def _note_spawn(self, uid: str, ranks: int) -> None:
         if ranks:

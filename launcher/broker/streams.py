@@ -33,6 +33,8 @@ STEADY_SECONDS = 10.0
 """A stream that lived as long counts as one that works."""
 FRAMES_A_TURN = 64
 """Of one agent; then all others have theirs. One message holds 30,000 that say nothing."""
+BYTES_A_TURN = 64 * 1024
+"""Of these frames: what is in them is read, too."""
 FORBIDDEN_SECONDS = 60.0
 """Rights need some time to reach every API server, and an sshd some time to start."""
 TOLD_SECONDS = 300.0
@@ -284,9 +286,12 @@ class Talk:
                     decoder.feed(await stream.receive())
             except TimeoutError:
                 raise TimeoutError("the agent has said nothing for too long") from None
-            for number, frame in enumerate(decoder, start=1):
+            count = size = 0
+            for frame in decoder:
                 self._take(frame)
-                if number % FRAMES_A_TURN == 0:
+                count, size = count + 1, size + len(frame.payload)
+                if count >= FRAMES_A_TURN or size >= BYTES_A_TURN:
+                    count = size = 0
                     await asyncio.sleep(0)
             # What has come already is read without waiting: let the others have their turn.
             await asyncio.sleep(0)
