@@ -175,6 +175,8 @@ class Decoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.longest = MAX_PAYLOAD
+        """Bytes of a payload that is taken from now on, whatever its type allows."""
 
     @property
     def unfinished(self) -> int:
@@ -201,7 +203,7 @@ class Decoder:
             raise ProtocolError(f"frame version {version} is not {VERSION}")
         if kind not in NAMES:
             raise ProtocolError(f"unknown frame type {kind}")
-        if length > _LONGEST.get(kind, MAX_PAYLOAD):
+        if length > min(_LONGEST.get(kind, MAX_PAYLOAD), self.longest):
             raise ProtocolError(f"{NAMES[kind]} payload of {length} bytes is too long")
         end = HEADER.size + length
         if len(self._buffer) < end:

@@ -250,6 +250,7 @@ class Talk:
         self._wires = wires
         self._touch = touch
         self._outbox = Outbox()
+        self._decoder = frames.Decoder()
 
     async def run(self, stream: Duplex, hello: bytes) -> None:
         """Until the stream ends: raises what ended it, in a group."""
@@ -261,6 +262,7 @@ class Talk:
 
     def end(self) -> None:
         """The stream has ended."""
+        self._wires.note_unwelcome(self._outbox, 0)
         if self.welcomed_at is not None:
             self._wires.close_stream(self._member.uid)
             self._broker.lose_stream(self._member.uid)
@@ -279,20 +281,21 @@ class Talk:
             self._outbox.put_first(self._broker.build_ping(now))
 
     async def _receive(self, stream: Duplex) -> None:
-        decoder = frames.Decoder()
         while True:
             try:
                 async with asyncio.timeout(frames.DEAD_SECONDS):
-                    decoder.feed(await stream.receive())
+                    self._decoder.feed(await stream.receive())
             except TimeoutError:
                 raise TimeoutError("the agent has said nothing for too long") from None
             count = size = 0
-            for frame in decoder:
+            for frame in self._decoder:
                 self._take(frame)
                 count, size = count + 1, size + len(frame.payload)
                 if count >= FRAMES_A_TURN or size >= BYTES_A_TURN:
                     count = size = 0
                     await asyncio.sleep(0)
+            unfinished = self._decoder.unfinished if self.welcomed_at is None else 0
+            self._wires.note_unwelcome(self._outbox, unfinished)
             # What has come already is read without waiting: let the others have their turn.
             await asyncio.sleep(0)
 
@@ -306,6 +309,7 @@ class Talk:
         elif frame.type == frames.WELCOME:
             welcome = read_welcome(frame)
             self.welcomed_at = now
+            self._decoder.longest = frames.MAX_DATA
             self._wires.open_stream(self._member.uid, self._outbox)
             self._broker.take_welcome(self._member.uid, welcome, now)
             self._outbox.put(self._broker.build_ping(now))

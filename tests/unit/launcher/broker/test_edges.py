@@ -37,7 +37,7 @@ from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
 from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
 from launcher.broker.serving import serve
 from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
-from launcher.broker.wiring import MESSAGE, Outbox, Wires
+from launcher.broker.wiring import MESSAGE, UNFINISHED, Outbox, Wires
 
 REF = Ref(CONFIG_MAPS, "ns", "job-report")
 IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
@@ -602,6 +602,42 @@ def test_an_agent_that_cannot_be_understood_for_a_minute_is_told_until_it_can():
         rig._attempts = [Agent]
         await rig.live(30.0)
         assert rig.report.problems == {}
+
+    run(check())
+
+
+WELCOME = frames.encode_json(frames.WELCOME, {"instance": "i", "sessions": []})
+
+
+def test_of_agents_whose_welcome_does_not_end_those_with_most_are_cut_off():
+    async def check() -> None:
+        size = 900_000
+        start = frames.HEADER.pack(1, frames.WELCOME, 0, b"", 0, size) + b" " * (size - 1000)
+
+        def begin() -> Agent:
+            agent = Agent(is_mute=True)
+            agent.say(start if rig.agents else start[:50_000])
+            return agent
+
+        rig = Rig(begin, members=UNFINISHED // size + 2)
+        life = asyncio.get_running_loop().create_task(rig.live(5.0))
+        await asyncio.sleep(0.1)
+        assert len(rig.closed) == 1, "not who has said little"
+        await life
+
+    run(check())
+
+
+def test_an_agent_says_nothing_long_after_its_welcome():
+    async def check() -> None:
+        def go_on() -> Agent:
+            agent = Agent()
+            agent.say(WELCOME + frames.HEADER.pack(1, frames.WELCOME, 0, b"", 0, 2**16))
+            return agent
+
+        rig = Rig(go_on, Agent)
+        await rig.live(5.0)
+        assert len(rig.agents) == 2
 
     run(check())
 
