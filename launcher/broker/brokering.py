@@ -126,6 +126,8 @@ class Broker:
             self._close(uid)
         self._kept: Memory | None = None
         self._text: str | None = None
+        self._answer = b""
+        """HOSTS_LIST with this text."""
         self._now = now
         self._handlers: dict[int, Callable[[int, Frame], None]] = {
             frames.HOSTS: self._answer_hosts,
@@ -339,8 +341,7 @@ class Broker:
             # The reader goes on with the file, or waits.
             self._wire.hang_up(peer)
             return
-        sent = self._wire.to_peer(peer, frames.encode_json(frames.HOSTS_LIST, {"text": self._text}))
-        if sent and self.hosts.count_read(nonce, self._now):
+        if self._wire.to_peer(peer, self._answer) and self.hosts.count_read(nonce, self._now):
             self.ledger.serve(self.hosts.memory.served_generation)
 
     def _end(self, peer: int, frame: Frame) -> None:
@@ -478,4 +479,5 @@ class Broker:
         text = self.hosts.text if self.hosts.is_known else None
         if text is not None and text != self._text:
             self._text = text
+            self._answer = frames.encode_json(frames.HOSTS_LIST, {"text": text})
             self._shelf.publish(text)
