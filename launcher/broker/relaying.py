@@ -306,7 +306,7 @@ class Relay:
             self._lose(session, refusal)
             return
         if session.opening is not None:
-            self._cancel(session, session.signals.ending or session.opening.get("ending"))
+            self._cancel(session, session.signals.ending or session.ending)
         if session.uid not in self._attached or session.id not in self._sessions:
             return
         is_start = session.opening is not None

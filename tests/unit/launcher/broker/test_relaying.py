@@ -28,7 +28,7 @@ from launcher.broker.windows import LEAST_WINDOW
 from launcher.protocol.claims import Claim
 from launcher.protocol.courses import LONGEST_OPENING as SHIMS_LONGEST
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
-from tests.counting import count_steps
+from tests.counting import count_steps, find_peak
 
 A = b"a" * 16
 B = b"b" * 16
@@ -820,6 +820,21 @@ def test_what_waits_to_be_started_is_bounded() -> None:
     starts.finish(first)
     assert not starts.keep(make_session(2, KEPT // 2 + 1)), "an end that is told twice is one"
     assert starts.keep(make_session(2, KEPT // 2))
+
+
+def test_what_is_kept_of_what_waits_is_no_larger_than_it_is_counted() -> None:
+    relay, _, _ = make_relay(attached=False)
+    env = {f"{number:x}": "" for number in range(10_000)}
+    spawn = make_frame(frames.SPAWN, host="w-0", command="true", env=env)
+    keys = [number.to_bytes(16, "big") for number in range(1, 51)]
+
+    def keep() -> None:
+        for key in keys:
+            relay.take_shim_frame(SHIM, spawn._replace(session=key), 0.0)
+
+    counted = len(keys) * len(spawn.payload)
+    assert find_peak(keep) < 2 * counted
+    assert relay._starts._bytes <= counted
 
 
 @pytest.mark.long
