@@ -87,7 +87,7 @@ SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
 SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
 ENDED = 26  # PID 1 -> broker {code, toldToEnd}: the user's command has ended
 ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker that ssh reaches
-DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
+DETACH = 28  # broker -> PID 1 {wanted}: pods; end the agents of all others
 # between agent, broker and shim again
 SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 # between agent and broker again

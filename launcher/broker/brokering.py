@@ -322,6 +322,11 @@ class Broker:
 
     # ------------------------------------------------------------ PID 1 and discovery
 
+    @property
+    def launcher(self) -> int | None:
+        """The connection of PID 1; None while it is not there."""
+        return self._launching.peer
+
     def tell_launcher(self, data: bytes) -> bool:
         """Say something to PID 1; whether it is there."""
         return self._launching.tell(data)
