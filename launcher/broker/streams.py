@@ -21,7 +21,7 @@ from et_kube.errors import ApiError, KubeError
 from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.logging import log
-from launcher.broker.retrying import delay
+from launcher.broker.retrying import LONGEST_AFTER, delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 
 HANDSHAKES = 32
@@ -29,8 +29,8 @@ HANDSHAKES = 32
 HOLD_SECONDS = 2.0
 """A handshake that takes longer makes room for others: nodes that do not answer are many at once,
 and the API server waits for them without any work."""
-STEADY_SECONDS = 10.0
-"""A stream that lived as long counts as one that works."""
+STEADY_SECONDS = 30.0
+"""A stream that lived as long counts as one that works, and makes up for one that did not."""
 FRAMES_A_TURN = 64
 """Of one agent; then all others have theirs. One message holds 30,000 that say nothing."""
 BYTES_A_TURN = 64 * 1024
@@ -79,10 +79,17 @@ class Patience:
     """How long to wait before the next attempt: not at all after a cut, then ever longer."""
 
     failures: int = 0
+    """Not made up for yet."""
 
     def count(self, lived: float) -> None:
-        """A stream ended that lived this long; 0 when there was none."""
-        self.failures = 0 if lived >= STEADY_SECONDS else self.failures + 1
+        """A stream ended that lived this long; 0 when there was none.
+
+        A worker's code can end it whenever it likes, and each attempt is the API server's work.
+        """
+        if lived < STEADY_SECONDS:
+            self.failures = min(self.failures + 1, LONGEST_AFTER)
+        else:
+            self.failures = max(0, self.failures - int(lived / STEADY_SECONDS))
 
     def delay(self, lived: float, chance: float) -> float:
         """Seconds; `chance` in [0, 1) is the dice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,12 +50,15 @@ def launch(start: Start, folder: Path, broker: FakeBroker) -> Peer:
     return peer
 
 
-def find_agents(reached: Reached) -> list[str]:
+def find_agents(reached: Reached) -> list[int]:
     """The pids of the agents that have their socket in this folder."""
-    done = subprocess.run(
-        ["pgrep", "-f", f"reaching.py .*{reached.folder}"], stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.split()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = path.read_bytes()
+            if b"reaching.py" in words and bytes(reached.folder) in words:
+                found.append(int(path.parent.name))
+    return found
 
 
 def greet(reached: Reached, connection: int) -> AgentPeer:
@@ -76,7 +79,7 @@ def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
     other = greet(reached, 2)  # the same agent: the first connection is an old one for it
     agent.expect_end()
 
-    limits = (resource.prlimit(int(pid), resource.RLIMIT_FSIZE) for pid in find_agents(reached))
+    limits = (resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in find_agents(reached))
     assert set(limits) == {(LOG_BYTES, LOG_BYTES)}
     launcher.send(frames.DETACH, {"wanted": ["p"]})
     assert other.run("echo on")[:2] == (0, b"on\n")
