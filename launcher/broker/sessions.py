@@ -92,7 +92,7 @@ class Session:
     process: str = NEW
     care: str = NEW
     opening: bytes | None = None
-    """Its SPAWN as it is sent, until SPAWNED came, but for what is different each time: as objects
+    """The SPAWN as it is sent, until SPAWNED came, but for what is different each time: as objects
     it would be ten times as large."""
     is_again: bool = False
     """This SPAWN may have been said before."""

@@ -75,10 +75,9 @@ class Beginnings:
         if self._look_at is None or not (is_over or now >= self._look_at):
             return ""
         self._look_at = None
-        with suppress(OSError):
-            with os.scandir(self._folder) as entries:
-                if next(entries, None) is None:
-                    return self._describe(is_over=is_over)
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            if next(entries, None) is None:
+                return self._describe(is_over=is_over)
         return ""
 
     def _describe(self, *, is_over: bool) -> str:

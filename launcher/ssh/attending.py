@@ -69,7 +69,7 @@ class Agents:
             )
 
     def detach(self, body: Dict[str, Any]) -> None:
-        """End the agents of all workers but those that are wanted; without a list of these, none."""
+        """End the agents of all workers but those that are wanted; none where that is not said."""
         wanted = body.get("wanted")
         if isinstance(wanted, list):
             for pod in self._pids.keys() - set(map(str, wanted)):
