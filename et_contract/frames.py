@@ -29,6 +29,8 @@ VERSION = 1
 NO_SESSION = b"\0" * 16
 MAX_DATA = 32 * 1024
 MAX_PAYLOAD = 1024 * 1024 - HEADER.size
+MAX_ANSWER = 4096
+"""Bytes of what an agent says of itself or of one session, in words or numbers of ours."""
 MAX_OFFSET = 2**63
 
 STDOUT = 1
@@ -41,6 +43,9 @@ WINDOW = 256 * 1024
 session begins with."""
 MOST_WINDOW = 2 * 1024 * 1024
 """What it may grow to where the way is long; the agent's ring holds twice as much."""
+WORKER_SESSIONS = 4096
+"""Of one worker, four for each of its slots at most: WELCOME has room for so many, and both broker
+and agent start no more."""
 PING_SECONDS = 10.0
 """How often a broker sends PING."""
 DEAD_SECONDS = 30.0
@@ -82,13 +87,17 @@ SCRIPT = 24  # broker -> PID 1 {id, script, argument, env, timeout}
 SCRIPT_DONE = 25  # PID 1 -> broker {id, code, output, timedOut}
 ENDED = 26  # PID 1 -> broker {code, toldToEnd}: the user's command has ended
 ATTACH = 27  # broker -> PID 1 {pod, name, address}: run the agent of a worker that ssh reaches
-DETACH = 28  # broker -> PID 1 {pod}: the worker is gone, end its agent
+DETACH = 28  # broker -> PID 1 {wanted}: pods; end the agents of all others
 # between agent, broker and shim again
 SIGNALED = 29  # agent -> broker -> shim: signals up to `offset` are delivered
 # between agent and broker again
 GRACE = 30  # broker -> agent {seconds, grace}: the pod is being deleted and has so long
 BREAK = 31  # broker -> agent {addresses, before}: that only members have which are gone
 NOTICE = 32  # broker -> agent, broker -> PID 1 {notice, signal}: of the end of a pod; none any more
+
+_ANSWERS = (SPAWNED, DROPPED, EXIT, LOST, CLOSED, BUSY, TERMINATING, PONG, SIGNALED)
+_LONGEST = {DATA: MAX_DATA, REJECT: MAX_DATA, **dict.fromkeys(_ANSWERS, MAX_ANSWER)}
+"""Bytes of a payload by type; MAX_PAYLOAD of all others."""
 
 NOT_STARTED = "cannot start: "
 """How the reason of an EXIT begins when there never was a process."""
@@ -166,6 +175,8 @@ class Decoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self.longest = MAX_PAYLOAD
+        """Bytes of a payload that is taken from now on, whatever its type allows."""
 
     @property
     def unfinished(self) -> int:
@@ -192,7 +203,7 @@ class Decoder:
             raise ProtocolError(f"frame version {version} is not {VERSION}")
         if kind not in NAMES:
             raise ProtocolError(f"unknown frame type {kind}")
-        if length > (MAX_DATA if kind == DATA else MAX_PAYLOAD):
+        if length > min(_LONGEST.get(kind, MAX_PAYLOAD), self.longest):
             raise ProtocolError(f"{NAMES[kind]} payload of {length} bytes is too long")
         end = HEADER.size + length
         if len(self._buffer) < end:

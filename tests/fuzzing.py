@@ -63,7 +63,7 @@ REPORT = Report(
 WELCOME = {
     "instance": "i", "epoch": 1, "closed": False, "terminating": None, "noticed": True,
     "sessions": [
-        {"id": SESSION.hex(), "state": "running", "start": [0, 0], "end": [0, 0], "code": None},
+        {"id": SESSION.hex(), "state": "running", "code": None},
         {"id": "00" * 16, "state": "exited", "code": 1, "reason": "exited"},
     ],
 }  # fmt: skip

@@ -87,8 +87,8 @@ class Assembly:
             now=asyncio.get_running_loop().time(),
             is_held=holds.is_held,
         )
-        caller = Caller(self._broker, paths.agents)
-        opener = opener or caller.open
+        callers = [Caller(self._broker, paths.agents)] if opener is None else []
+        opener = opener or callers[0].open
         self._streams = Streams(self._broker, self._wires, opener, touch=self._touch)
         self._reporter = Reporter(
             api,
@@ -104,8 +104,8 @@ class Assembly:
         )
         self._idle = asyncio.Event()
         self._teller = Teller(self._broker.tails, measure_waiting)
-        looks = (self._streams.look, caller.look, self._reporter.look, self._teller.look)
-        followers = (*looks, self._look)
+        looks = (self._streams.look, self._reporter.look, self._teller.look)
+        followers = (*looks, *(caller.look for caller in callers), self._look)
         self._pacer = Pacer(self._broker, followers)
         log.info("broker starts", epoch=identity.epoch, start=memory.report.broker_start)
 

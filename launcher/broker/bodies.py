@@ -19,7 +19,8 @@ from launcher.broker.rings import RankCounts
 from launcher.broker.sessions import MOST_INSTANCE
 from launcher.protocol.signals import ENDING
 
-_MOST_SESSIONS = 8192
+_MOST_SESSIONS = 2 * frames.WORKER_SESSIONS
+"""In a WELCOME: agents of a former runtime have no bound of their own."""
 MOST_REASON = 120
 """Characters of a reason, in ASCII: the report has room for so much."""
 _MOST_CODE = 255
@@ -51,6 +52,18 @@ class Welcome:
     sessions: tuple[KnownSession, ...]
     noticed: bool | None = None
     """Whether the agent knows of a notice; None where it would understand none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The agent's answer to PING; None is what it does not say."""
+
+    sent: float | None
+    """When that PING was sent."""
+    ranks: RankCounts | None
+    """How far the ranks are."""
+    clock: float | None
+    """The agent's time when it answered."""
 
 
 def read_welcome(frame: Frame) -> Welcome:
@@ -87,29 +100,23 @@ def read_exit(frame: Frame) -> SessionExit:
     return _build_exit(frame.session, frames.decode_json(frame))
 
 
-def read_pong(frame: Frame) -> float | None:
-    """When the PING that it answers was sent; None when that is not said. Raises ProtocolError."""
-    sent = frames.decode_json(frame).get("sent")
-    return sent if type(sent) is float else None
+def read_pong(frame: Frame) -> Pong:
+    """The body of PONG; raises ProtocolError."""
+    body = frames.decode_json(frame)
+    sent, clock = body.get("sent"), body.get("clock")
+    return Pong(
+        sent=sent if type(sent) is float else None,
+        ranks=_read_ranks(body.get("ranks")),
+        clock=clock if type(clock) is float and 0 <= clock < math.inf else None,
+    )
 
 
-def read_ranks(frame: Frame) -> RankCounts | None:
-    """How far the ranks are, as a PONG says; None where it says nothing. Raises ProtocolError."""
-    found = frames.decode_json(frame).get("ranks")
+def _read_ranks(found: Any) -> RankCounts | None:
     if not isinstance(found, list) or len(found) != len(RankCounts._fields):
         return None
     if not all(type(count) is int and 0 <= count <= _MOST_RANKS for count in found):
         return None
     return RankCounts(*found)
-
-
-def read_clock(frame: Frame) -> float | None:
-    """The agent's time when it answered, as a PONG says; None where it says none.
-
-    Raises ProtocolError.
-    """
-    clock = frames.decode_json(frame).get("clock")
-    return clock if type(clock) is float and 0 <= clock < math.inf else None
 
 
 def read_opening(frame: Frame) -> dict[str, Any]:

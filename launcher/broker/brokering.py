@@ -23,14 +23,7 @@ from et_contract.documents import (
 )
 from et_contract.frames import Frame, ProtocolError
 from launcher.broker.blacklisting import UNKNOWN, Blacklist
-from launcher.broker.bodies import (
-    Welcome,
-    read_clock,
-    read_exit,
-    read_noticed,
-    read_pong,
-    read_ranks,
-)
+from launcher.broker.bodies import Welcome, read_exit, read_noticed, read_pong
 from launcher.broker.breaking import Breaks
 from launcher.broker.departures import Departures, Step
 from launcher.broker.facts import ALL_EXITS_KEPT, EXITS_KEPT, Ledger
@@ -133,6 +126,8 @@ class Broker:
             self._close(uid)
         self._kept: Memory | None = None
         self._text: str | None = None
+        self._answer = b""
+        """HOSTS_LIST with this text."""
         self._now = now
         self._handlers: dict[int, Callable[[int, Frame], None]] = {
             frames.HOSTS: self._answer_hosts,
@@ -327,6 +322,11 @@ class Broker:
 
     # ------------------------------------------------------------ PID 1 and discovery
 
+    @property
+    def launcher(self) -> int | None:
+        """The connection of PID 1; None while it is not there."""
+        return self._launching.peer
+
     def tell_launcher(self, data: bytes) -> bool:
         """Say something to PID 1; whether it is there."""
         return self._launching.tell(data)
@@ -346,8 +346,7 @@ class Broker:
             # The reader goes on with the file, or waits.
             self._wire.hang_up(peer)
             return
-        sent = self._wire.to_peer(peer, frames.encode_json(frames.HOSTS_LIST, {"text": self._text}))
-        if sent and self.hosts.count_read(nonce, self._now):
+        if self._wire.to_peer(peer, self._answer) and self.hosts.count_read(nonce, self._now):
             self.ledger.serve(self.hosts.memory.served_generation)
 
     def _end(self, peer: int, frame: Frame) -> None:
@@ -421,11 +420,11 @@ class Broker:
             self._rings.lose(members[uid].name, used - gone, self._now)
 
     def _note_pong(self, uid: str, frame: Frame) -> None:
-        self._rings.hear(uid, read_ranks(frame))
-        sent = read_pong(frame)
-        self._breaks.answer(uid, read_clock(frame), sent)
-        if sent is not None and sent <= self._now:
-            self._relay.note_round_trip(uid, self._now - sent)
+        pong = read_pong(frame)
+        self._rings.hear(uid, pong.ranks)
+        self._breaks.answer(uid, pong.clock, pong.sent)
+        if pong.sent is not None and pong.sent <= self._now:
+            self._relay.note_round_trip(uid, self._now - pong.sent)
 
     def _note_spawn(self, uid: str, ranks: int) -> None:
         if ranks:
@@ -485,4 +484,5 @@ class Broker:
         text = self.hosts.text if self.hosts.is_known else None
         if text is not None and text != self._text:
             self._text = text
+            self._answer = frames.encode_json(frames.HOSTS_LIST, {"text": text})
             self._shelf.publish(text)

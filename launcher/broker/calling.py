@@ -7,7 +7,7 @@ is what any agent says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -54,15 +54,21 @@ class Caller:
     def __init__(self, broker: Broker, folder: Path) -> None:
         self._broker = broker
         self._folder = folder
-        self._attached: set[str] = set()
-        """Uids whose agents PID 1 was asked for."""
+        self._told: tuple[int, list[str]] | None = None
+        """By which connection PID 1 was told which workers are wanted."""
 
     def look(self) -> None:
-        """What is wanted may have changed: the agents of other workers are to end."""
-        wanted = self._broker.wanted() if self._attached else {}
-        for uid in [uid for uid in self._attached if uid not in wanted]:
-            if self._tell(frames.DETACH, {"pod": uid}):
-                self._attached.discard(uid)
+        """What is wanted, or PID 1's connection, may have changed: agents of others are to end.
+
+        PID 1 may have some of which we know nothing: of workers that went while no broker ran, or
+        of whom a broker before us has told in vain. Before the config is known all may be wanted.
+        """
+        launcher = self._broker.launcher
+        if launcher is None or self._broker.hosts.config is None:
+            return
+        present = launcher, list(self._broker.wanted())
+        if present != self._told and self._tell(frames.DETACH, {"wanted": present[1]}):
+            self._told = present
 
     @asynccontextmanager
     async def open(self, member: Member) -> AsyncIterator[SocketStream]:
@@ -76,7 +82,6 @@ class Caller:
     async def _connect(self, member: Member) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         body = {"pod": member.uid, "name": member.name, "address": member.address}
         path = self._folder / f"{member.uid}.sock"
-        self._attached.add(member.uid)
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 while True:  # by hand: see retrying.py beside this
@@ -90,5 +95,5 @@ class Caller:
             reason = f"no agent for {member.name} within {CALL_SECONDS:.0f} s"
             raise Unreachable(reason) from None
 
-    def _tell(self, kind: int, body: dict[str, str]) -> bool:
-        return self._broker.tell_launcher(frames.encode_json(kind, body))
+    def _tell(self, kind: int, body: Mapping[str, object]) -> bool:
+        return self._broker.tell_launcher(frames.encode_json(kind, dict(body)))

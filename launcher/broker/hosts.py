@@ -12,7 +12,7 @@ No I/O, no clock: all times are monotonic seconds handed in.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -94,6 +94,10 @@ class HostList:
     it first read a list with them."""
     _used: int = 0
     """A bit for each index of a worker that the user's command can know, for as long as we live."""
+    _formatted: tuple[tuple[tuple[Entry, ...], Host | None], str] | None = None
+    """The list and the nudge that were last asked for, and their text."""
+    _named: dict[str, Member] | None = None
+    """The members by their names, once somebody has asked."""
     _welcomed: dict[str, float] = field(default_factory=dict)
     """Uids that may be listed and are not yet, with when they came."""
 
@@ -179,6 +183,7 @@ class HostList:
         over = frozenset(uid for uid in self.departures.left if uid not in named)
         for uid in over:
             self.members.pop(uid, None)
+            self._named = None
         self.departures.forget(over, self.members)
         known = frozenset(self.members)
         if not self.memory.ever_listed <= known or not self.memory.offered <= known:
@@ -227,18 +232,24 @@ class HostList:
     @property
     def text(self) -> str:
         """The list as `name:slots` lines."""
-        return format_hosts(self.hosts)
+        present = self.memory.listed, self.nudge
+        if self._formatted is None or self._formatted[0] != present:
+            self._formatted = present, format_hosts(self.hosts)
+        return self._formatted[1]
 
     @property
     def is_known(self) -> bool:
         """False before the first config of the job's first broker: there is nothing to serve."""
         return self.config is not None or self.memory.generation > 0
 
-    def find_named(self) -> dict[str, Member]:
+    def find_named(self) -> Mapping[str, Member]:
         """The member that each host name means; of several the newest that is not gone."""
-        members = self.members.values()
-        gone = {member.name: member for member in members if member.state is MemberState.GONE}
-        return gone | {m.name: m for m in members if m.state is not MemberState.GONE}
+        if self._named is None:
+            gone_first = sorted(
+                self.members.values(), key=lambda member: member.state is not MemberState.GONE
+            )
+            self._named = {member.name: member for member in gone_first}
+        return self._named
 
     def is_of_command(self, nonce: str) -> bool:
         """Whether the user's command asks: nobody else knows the nonce."""
@@ -298,6 +309,7 @@ class HostList:
             state = max(old.state, new.state, key=_STEP.__getitem__)
             fresh[uid] = replace(new, state=state)
         self.members = fresh
+        self._named = None
 
     def _note_unlisted(self, config: HostConfig) -> None:
         """Who was taken off stays off, also where a config of before wants him."""

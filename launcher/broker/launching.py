@@ -29,7 +29,8 @@ class Launching:
         self._hosts = hosts
         self._ledger = ledger
         self._wire = wire
-        self._peer: int | None = None
+        self.peer: int | None = None
+        """The connection of PID 1."""
         self._is_told = False
         """This connection got its GO."""
         self._enough_since: float | None = None
@@ -43,7 +44,7 @@ class Launching:
     def register(self, peer: int, frame: Frame) -> None:
         """A LAUNCH has come: PID 1 of the launcher is there, or there again."""
         self._hosts.register(str(frames.decode_json(frame).get("nonce") or ""))
-        self._peer = peer
+        self.peer = peer
         self._is_told = False
         self._handed.clear()
 
@@ -65,14 +66,14 @@ class Launching:
 
     def leave(self, peer: int) -> None:
         """A connection ended."""
-        if self._peer == peer:
-            self._peer = None
+        if self.peer == peer:
+            self.peer = None
 
     # ------------------------------------------------------------ what it is told
 
     def decide(self, now: float) -> None:
         """Whether the user's command may start; it is told when that was kept."""
-        is_waiting = self._peer is not None and not self._hosts.memory.started
+        is_waiting = self.peer is not None and not self._hosts.memory.started
         if is_waiting and self._are_enough(now):
             self._hosts.start()
 
@@ -81,7 +82,7 @@ class Launching:
         ended, self._ended = self._ended, []
         for peer in ended:
             self._wire.hang_up(peer)
-        if self._peer is None:
+        if self.peer is None:
             return
         if self._hosts.memory.started and not self._is_told:
             self._is_told = True
@@ -90,11 +91,11 @@ class Launching:
 
     def tell(self, data: bytes) -> bool:
         """Say something to it; whether it is there."""
-        return self._peer is not None and self._wire.to_peer(self._peer, data)
+        return self.peer is not None and self._wire.to_peer(self.peer, data)
 
     def due(self) -> float | None:
         """When waiting for all replicas ends."""
-        if self._peer is None or self._is_told or self._enough_since is None:
+        if self.peer is None or self._is_told or self._enough_since is None:
             return None
         return self._enough_since + PATIENCE_SECONDS
 

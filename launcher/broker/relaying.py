@@ -33,6 +33,7 @@ MOST_SESSIONS = 65_536
 """Of all workers: eight for each slot of the largest job. Whoever asks for more, be it for what
 never ran, is told so; what agents name beyond that is not followed."""
 FULL = f"the launcher has {MOST_SESSIONS} processes in its workers, no more are followed"
+CROWDED = f"the worker has {frames.WORKER_SESSIONS} processes, no more are started in it"
 
 _OUTPUT = (frames.DATA, frames.DROPPED)
 _ANSWERS = (frames.SPAWNED, frames.EXIT)
@@ -287,6 +288,10 @@ class Relay:
         if member is None:
             self._lose(session, f"no worker {session.host} in this job")
             return
+        there = self._by_uid.get(member.uid, ())
+        if session.opening is not None and len(there) >= frames.WORKER_SESSIONS:
+            self._lose(session, CROWDED)
+            return
         self._by_uid[""].pop(session.id, None)
         session.uid = member.uid
         self._add(session)
@@ -301,7 +306,7 @@ class Relay:
             self._lose(session, refusal)
             return
         if session.opening is not None:
-            self._cancel(session, session.signals.ending or session.opening.get("ending"))
+            self._cancel(session, session.signals.ending or session.ending)
         if session.uid not in self._attached or session.id not in self._sessions:
             return
         is_start = session.opening is not None

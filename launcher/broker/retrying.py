@@ -12,6 +12,8 @@ from et_kube.backoff import Backoff
 
 FIRST_SECONDS = 0.5
 MOST_SECONDS = 15.0
+LONGEST_AFTER = 6
+"""Failures in a row after which the wait is the longest."""
 RETRYING = Backoff(timedelta(seconds=FIRST_SECONDS), timedelta(seconds=MOST_SECONDS), jitter=0.5)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 
 from et_contract import frames
@@ -20,6 +21,8 @@ from launcher.broker.wiring import Wires
 
 BACKLOG = 1024
 """All slots of a large job may connect at once."""
+FRAMES_A_TURN = 64
+"""Of one connection; then all others have theirs. What is read at once holds thousands."""
 
 
 @asynccontextmanager
@@ -66,24 +69,9 @@ class Connection(asyncio.Protocol):
         self._peer = self._wires.add_peer(transport)
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio. One who breaks a rule is told which, and cut off."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        now = asyncio.get_running_loop().time()
-        has_news = False
+        """See asyncio."""
         self._decoder.feed(data)
-        try:
-            for frame in self._decoder:
-                self._broker.take_peer_frame(self._peer, frame, now)
-                has_news = has_news or frame.type != frames.ACK
-        except ProtocolError as error:
-            log.warning("connection refused", peer=self._peer, reason=str(error))
-            body = {"reason": str(error)}
-            self._wires.to_peer(self._peer, frames.encode_json(frames.REJECT, body))
-            self._wires.hang_up(self._peer)
-        self._wires.note_unfinished(self._peer, self._decoder.unfinished)
-        if has_news:
-            self._touch()
+        self._take_turn()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio. However it came, the other side may come back."""
@@ -92,3 +80,35 @@ class Connection(asyncio.Protocol):
         self._wires.remove_peer(self._peer)
         self._broker.lose_peer(self._peer, asyncio.get_running_loop().time())
         self._touch()
+
+    # ------------------------------------------------------------ inside
+
+    def _take_turn(self) -> None:
+        """Take what has come. Where that is much, no more is read before the rest has its turn."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        taken, has_news = 0, False
+        try:
+            for frame in islice(self._decoder, FRAMES_A_TURN):
+                self._broker.take_peer_frame(self._peer, frame, asyncio.get_running_loop().time())
+                has_news = has_news or frame.type != frames.ACK
+                taken += 1
+                if transport.is_closing():
+                    break
+        except ProtocolError as error:
+            self._refuse(str(error))
+        self._wires.note_unfinished(self._peer, self._decoder.unfinished)
+        if has_news:
+            self._touch()
+        if taken < FRAMES_A_TURN:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _refuse(self, reason: str) -> None:
+        """Who breaks a rule is told which, and cut off."""
+        log.warning("connection refused", peer=self._peer, reason=reason)
+        self._wires.to_peer(self._peer, frames.encode_json(frames.REJECT, {"reason": reason}))
+        self._wires.hang_up(self._peer)

@@ -6,6 +6,7 @@ changes nothing. No I/O, no clock: frames to send are returned, times are handed
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field
@@ -90,15 +91,20 @@ class Session:
     """The shim's connection."""
     process: str = NEW
     care: str = NEW
-    opening: dict[str, Any] | None = None
-    """The body of its SPAWN, until SPAWNED came."""
+    opening: bytes | None = None
+    """The SPAWN as it is sent, until SPAWNED came, but for what is different each time: as objects
+    it would be ten times as large."""
+    is_again: bool = False
+    """This SPAWN may have been said before."""
+    ending: int | None = None
+    """A signal that came with it, which ends what was not started."""
     ranks: int = 0
     """Of an elastic training, as its shim says: 0 for all that comes and goes without the list of
     hosts, and until its shim has come."""
     blacklists: bool = False
     """Who started these ranks never uses their host again once one has failed, as its shim says."""
     size: int = 0
-    """Bytes of the SPAWN."""
+    """Bytes of the SPAWN, as it is kept."""
     instance: str = ""
     flows: dict[int, Flow] = field(default_factory=dict)
     """By channel."""
@@ -143,7 +149,10 @@ class Session:
         self.signals = Signals(self.id)
         self.orders.withdraw()
         if frame.type == frames.SPAWN:
-            self.opening, self.size = body, len(frame.payload)
+            self.is_again, self.ending = body.get("again") is True, body.get("ending")
+            kept = {name: body[name] for name in ("host", "command", "env")}
+            self.opening = json.dumps(kept, separators=(",", ":")).encode()
+            self.size = len(self.opening)
         else:
             self.opening, self.instance = None, body["instance"]
 
@@ -190,10 +199,10 @@ class Session:
             body: dict[str, Any] = {"host": self.host, "instance": self.instance}
             body["received"] = [self.flows[channel].received for channel in frames.CHANNELS]
             return frames.encode_json(frames.RESUME, {**body, "window": window}, self.id)
-        body = {**self.opening, "window": window}
-        body.pop("ending", None)
-        self.opening["again"] = True
-        return frames.encode_json(frames.SPAWN, body, self.id)
+        again = b',"again":true' if self.is_again else b""
+        self.is_again = True
+        payload = b'%b,"window":%d%b}' % (self.opening[:-1], window, again)
+        return frames.encode(frames.SPAWN, self.id, payload)
 
     def take(self, frame: Frame) -> bool:
         """What its agent tells of it: whether its shim waits to hear it. Raises ProtocolError.

@@ -21,7 +21,7 @@ from et_kube.errors import ApiError, KubeError
 from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.brokering import Broker
 from launcher.broker.logging import log
-from launcher.broker.retrying import delay
+from launcher.broker.retrying import LONGEST_AFTER, delay
 from launcher.broker.wiring import MESSAGE, Outbox, Wires
 
 HANDSHAKES = 32
@@ -29,17 +29,20 @@ HANDSHAKES = 32
 HOLD_SECONDS = 2.0
 """A handshake that takes longer makes room for others: nodes that do not answer are many at once,
 and the API server waits for them without any work."""
-STEADY_SECONDS = 10.0
-"""A stream that lived as long counts as one that works."""
+STEADY_SECONDS = 30.0
+"""A stream that lived as long counts as one that works, and makes up for one that did not."""
 FRAMES_A_TURN = 64
 """Of one agent; then all others have theirs. One message holds 30,000 that say nothing."""
+BYTES_A_TURN = 64 * 1024
+"""Of these frames: what is in them is read, too."""
 FORBIDDEN_SECONDS = 60.0
 """Rights need some time to reach every API server, and an sshd some time to start."""
 TOLD_SECONDS = 300.0
 """So long the words stand that were told, where each attempt brings others."""
 FORBIDDEN = "ExecForbidden"
 REFUSED = "AgentRefuses"
-"""The agent says why; where it reaches its worker by ssh, most often in the words of ssh."""
+"""The agent says why; where it reaches its worker by ssh, most often in the words of ssh. Or we do,
+where what it says cannot be understood."""
 
 _HTTP_FORBIDDEN = (401, 403)
 """The first where a token has expired and nobody renews it."""
@@ -76,10 +79,17 @@ class Patience:
     """How long to wait before the next attempt: not at all after a cut, then ever longer."""
 
     failures: int = 0
+    """Not made up for yet."""
 
     def count(self, lived: float) -> None:
-        """A stream ended that lived this long; 0 when there was none."""
-        self.failures = 0 if lived >= STEADY_SECONDS else self.failures + 1
+        """A stream ended that lived this long; 0 when there was none.
+
+        A worker's code can end it whenever it likes, and each attempt is the API server's work.
+        """
+        if lived < STEADY_SECONDS:
+            self.failures = min(self.failures + 1, LONGEST_AFTER)
+        else:
+            self.failures = max(0, self.failures - int(lived / STEADY_SECONDS))
 
     def delay(self, lived: float, chance: float) -> float:
         """Seconds; `chance` in [0, 1) is the dice."""
@@ -213,6 +223,8 @@ class Streams:
                 if error.is_fenced:
                     self._broker.hosts.refuse(member.uid)
                     self._touch()
+            elif isinstance(error, ProtocolError):
+                kind, words = REFUSED, f"its agent breaks a rule: {error}"
             else:
                 continue
             since = self._troubles[kind].setdefault(member.uid, now)
@@ -245,6 +257,7 @@ class Talk:
         self._wires = wires
         self._touch = touch
         self._outbox = Outbox()
+        self._decoder = frames.Decoder()
 
     async def run(self, stream: Stream, hello: bytes) -> None:
         """Until the stream ends: raises what ended it, in a group."""
@@ -256,6 +269,7 @@ class Talk:
 
     def end(self) -> None:
         """The stream has ended."""
+        self._wires.note_unwelcome(self._outbox, 0)
         if self.welcomed_at is not None:
             self._wires.close_stream(self._member.uid)
             self._broker.lose_stream(self._member.uid)
@@ -274,17 +288,21 @@ class Talk:
             self._outbox.put_first(self._broker.build_ping(now))
 
     async def _receive(self, stream: Stream) -> None:
-        decoder = frames.Decoder()
         while True:
             try:
                 async with asyncio.timeout(frames.DEAD_SECONDS):
-                    decoder.feed(await stream.receive())
+                    self._decoder.feed(await stream.receive())
             except TimeoutError:
                 raise TimeoutError("the agent has said nothing for too long") from None
-            for number, frame in enumerate(decoder, start=1):
+            count = size = 0
+            for frame in self._decoder:
                 self._take(frame)
-                if number % FRAMES_A_TURN == 0:
+                count, size = count + 1, size + len(frame.payload)
+                if count >= FRAMES_A_TURN or size >= BYTES_A_TURN:
+                    count = size = 0
                     await asyncio.sleep(0)
+            unfinished = self._decoder.unfinished if self.welcomed_at is None else 0
+            self._wires.note_unwelcome(self._outbox, unfinished)
             # What has come already is read without waiting: let the others have their turn.
             await asyncio.sleep(0)
 
@@ -298,6 +316,7 @@ class Talk:
         elif frame.type == frames.WELCOME:
             welcome = read_welcome(frame)
             self.welcomed_at = now
+            self._decoder.longest = frames.MAX_DATA
             self._wires.open_stream(self._member.uid, self._outbox)
             self._broker.take_welcome(self._member.uid, welcome, now)
             self._outbox.put(self._broker.build_ping(now))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 from et_contract.frames import MAX_PAYLOAD, MOST_WINDOW, ProtocolError
 from launcher.broker.logging import log
@@ -25,8 +27,9 @@ LOOK_BYTES = 64 * 1024
 """After so many to one connection it is looked how many of them wait: newer Pythons count all the
 pieces for that, and an agent's may be as small as a line."""
 UNFINISHED = 64 * 2**20
-"""Bytes of frames of which the rest has not come, of all connections of our socket together. A shim
-writes its frames at once; of who does not, whoever has sent most is cut off."""
+"""Bytes of frames of which the rest has not come: of all connections of our socket together, and of
+all agents before their WELCOME, after which they say nothing that is long. Whoever writes his frame
+at once has it taken; of who does not, whoever has sent most is cut off."""
 MOST_PEERS = 32_768
 """Connections of our socket: two for each slot of the largest jobs."""
 AGENT_HELD = 32 * MAX_PAYLOAD
@@ -34,6 +37,31 @@ AGENT_HELD = 32 * MAX_PAYLOAD
 AGENTS_HELD = 512 * 2**20
 """Bytes queued for all agents together, twice what SPAWNs take (starts.KEPT): a shim may say
 anything any number of times, to agents that read none of it. Where most waits, that stream ends."""
+_ENDLESS = "its frame does not come to an end"
+_TOO_MUCH = "more waits for the agent than there is room for"
+
+
+S = TypeVar("S", bound=Hashable)
+
+
+class Unfinished(Generic[S]):
+    """What each of many has sent of a frame of which the rest has not come, in bytes."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[S, int] = {}
+        self._held = 0
+
+    def note(self, sender: S, size: int) -> list[S]:
+        """So many bytes are there of this one: who is to be cut off, and counts no more."""
+        self._held += size - self._sizes.pop(sender, 0)
+        if size:
+            self._sizes[sender] = size
+        over = []
+        while self._held > UNFINISHED:
+            most = max(self._sizes, key=self._sizes.__getitem__)
+            self._held -= self._sizes.pop(most)
+            over.append(most)
+        return over
 
 
 class Outbox:
@@ -42,37 +70,38 @@ class Outbox:
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._filled = asyncio.Event()
-        self._is_over = False
+        self._trouble = ""
+        """Why nothing is sent any more."""
         self.held = 0
         """Bytes that wait."""
 
     def put(self, frame: bytes) -> None:
         """Send after all others; what is too much ends the stream."""
         if self.held + len(frame) > AGENT_HELD:
-            self.overflow()
-        if not self._is_over:
+            self.end(_TOO_MUCH)
+        if not self._trouble:
             self.held += len(frame)
             self._frames.append(frame)
             self._filled.set()
 
     def put_first(self, frame: bytes) -> None:
-        """Send before all others; raises ProtocolError once more was put than may wait."""
+        """Send before all others; raises ProtocolError once the stream is to end."""
         self._check()
         self.held += len(frame)
         self._frames.appendleft(frame)
         self._filled.set()
 
-    def overflow(self) -> None:
-        """What waits is too much: nothing of it, and of what follows, is sent."""
+    def end(self, trouble: str) -> None:
+        """Nothing of what waits, and of what follows, is sent: that ends the stream."""
         self._frames.clear()
         self.held = 0
-        self._is_over = True
+        self._trouble = trouble
         self._filled.set()
 
     async def take(self) -> bytes:
         """The next frames, at least one; the only reader waits until there is one.
 
-        Raises ProtocolError when more was put than may wait.
+        Raises ProtocolError once the stream is to end.
         """
         await self._filled.wait()
         self._check()
@@ -85,8 +114,8 @@ class Outbox:
         return bytes(taken)
 
     def _check(self) -> None:
-        if self._is_over:
-            raise ProtocolError("more waits for the agent than there is room for")
+        if self._trouble:
+            raise ProtocolError(self._trouble)
 
 
 class Wires:
@@ -98,8 +127,8 @@ class Wires:
         """Bytes that wait for all of these: so many at most, with what was sent since a look."""
         self._peers: dict[int, asyncio.Transport] = {}
         self._last_peer = 0
-        self._unfinished: dict[int, int] = {}
-        self._held = 0
+        self._unfinished: Unfinished[int] = Unfinished()
+        self._unwelcome: Unfinished[Outbox] = Unfinished()
         self._unread: dict[int, int] = {}
         """Bytes that wait for a connection: so many at most, with what was read since a look."""
         self._all_unread = 0
@@ -129,15 +158,15 @@ class Wires:
 
     def note_unfinished(self, peer: int, size: int) -> None:
         """So many bytes of a frame have come from this connection, and the rest has not."""
-        self._held += size - self._unfinished.pop(peer, 0)
-        if size:
-            self._unfinished[peer] = size
-        while self._held > UNFINISHED:
-            most = max(self._unfinished, key=self._unfinished.__getitem__)
-            self._held -= self._unfinished.pop(most)
-            log.warning("connection ended", peer=most, reason="its frame does not come to an end")
+        for most in self._unfinished.note(peer, size):
+            log.warning("connection ended", peer=most, reason=_ENDLESS)
             if most in self._peers:
                 self._peers[most].abort()
+
+    def note_unwelcome(self, outbox: Outbox, size: int) -> None:
+        """So many bytes of a frame have come from the agent to which this leads; 0 at its end."""
+        for most in self._unwelcome.note(outbox, size):
+            most.end(_ENDLESS)
 
     def hang_up_all(self) -> None:
         """End every connection of our socket: its other end comes back to the next broker."""
@@ -183,7 +212,7 @@ class Wires:
         while self._queued > AGENTS_HELD - AGENT_HELD:  # a look is not worth less
             fullest = outboxes.pop()
             self._queued -= fullest.held
-            fullest.overflow()
+            fullest.end(_TOO_MUCH)
 
     def _note_unread(self, peer: int, size: int) -> None:
         self._all_unread += size - self._unread.pop(peer, 0)

@@ -33,6 +33,7 @@ from launcher.protocol.tombstones import Tombstones
 
 Effects = List[Any]
 
+CROWDED = "the worker has %d processes, no more are started in it" % frames.WORKER_SESSIONS
 UNENDING = "what an older launcher has started here does not end, though it was killed"
 
 
@@ -170,7 +171,7 @@ class Agent:
         if body.get("again") is True and self._tombstones.is_forgetful:
             self._lose(connection, frame, "the worker may have run it and forgotten it", GONE)
             return
-        refusal = self._closing.refusal() or find_fault(body)
+        refusal = self._closing.refusal() or find_fault(body) or self._find_excess()
         if refusal is not None:
             self._lose(connection, frame, refusal, REFUSED)
             return
@@ -335,6 +336,10 @@ class Agent:
         taken = list(self._effects)
         del self._effects[:]
         return taken
+
+    def _find_excess(self) -> Optional[str]:
+        """What is said to one session too many; None while there is room."""
+        return CROWDED if len(self._sessions) >= frames.WORKER_SESSIONS else None
 
     def _find(self, session: bytes) -> Optional[Session]:
         return self._sessions.get(session) or self._tombstones.find(session)

@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional
 
 from et_contract import frames
 from et_contract.frames import Frame
+from et_contract.texts import clean
 from launcher.protocol import transitions
 from launcher.protocol.endings import Ending
 from launcher.protocol.outputs import READ, RING, Output
@@ -17,6 +18,10 @@ from launcher.protocol.transitions import SESSION, step, step_frame
 
 REFUSED = 255
 GONE = 137
+MOST_REASON = 256
+"""Characters of why a process did not start: its shim is told no more."""
+MOST_LISTED = 80
+"""ASCII characters of how a session ended, in its line of WELCOME: all lines fit into a frame."""
 
 
 class Session:
@@ -97,7 +102,7 @@ class Session:
     def not_started(self, reason: str) -> None:
         """Nothing was started: that counts as an exit with REFUSED."""
         self.state = step(SESSION, self.state, "not started")
-        self.code, self.reason = REFUSED, frames.NOT_STARTED + reason
+        self.code, self.reason = REFUSED, clean(frames.NOT_STARTED + reason, MOST_REASON)
 
     def add_output(self, channel: int, data: bytes) -> None:
         """Bytes were read from its pipe."""
@@ -167,11 +172,13 @@ class Session:
         return {
             "id": self.id.hex(),
             "state": "running" if self.is_open else "exited",
-            "start": self.output.starts,
-            "end": self.output.ends,
             "code": None if self.is_open else self.code,
-            "reason": None if self.is_open else self.reason,
+            "reason": None if self.is_open else _shorten(str(self.reason)),
         }
+
+
+def _shorten(reason: str) -> str:
+    return clean(reason, MOST_LISTED).encode("ascii", "replace").decode()
 
 
 def _window(body: Dict[str, Any]) -> int:

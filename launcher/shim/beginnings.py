@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import islice
 
 from et_contract import paths, starters
 
@@ -18,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional, Sequence
 
+MOST_NOTES = 1024
+"""Files that are taken away: everybody may write there, and make any number of them."""
 LOOK_SECONDS = 60.0
 """From the command's start; what is told then may be about one that still prepares."""
 
@@ -52,8 +55,10 @@ class Beginnings:
         with suppress(OSError):
             os.makedirs(self._folder, exist_ok=True)
             os.chmod(self._folder, 0o1777)  # noqa: S103 (a command may become another user)
-            for name in os.listdir(self._folder):
-                os.unlink(os.path.join(self._folder, name))
+            with os.scandir(self._folder) as entries:
+                found = [entry.path for entry in islice(entries, MOST_NOTES)]
+            for path in found:
+                os.unlink(path)
 
     def expect(self, now: float) -> None:
         """The command has started."""
@@ -70,8 +75,8 @@ class Beginnings:
         if self._look_at is None or not (is_over or now >= self._look_at):
             return ""
         self._look_at = None
-        with suppress(OSError):
-            if not os.listdir(self._folder):
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            if next(entries, None) is None:
                 return self._describe(is_over=is_over)
         return ""
 

@@ -59,7 +59,7 @@ class Agents:
         known_hosts = "%s/%s" % (self._keys, names.KEY_KNOWN_HOSTS)
         words = [sys.executable, "-I", "-S", self._program]
         words += [pod, name, address, self._folder, known_hosts]
-        with open("%s/%s.log" % (self._folder, name), "ab") as log:
+        with open("%s/%s.log" % (self._folder, name), "wb") as log:
             self._pids[pod] = spawning.start(
                 words,
                 stdin=subprocess.DEVNULL,
@@ -69,10 +69,11 @@ class Agents:
             )
 
     def detach(self, body: Dict[str, Any]) -> None:
-        """End the agent of a worker that is gone."""
-        pid = self._pids.get(str(body.get("pod")))
-        if pid is not None:
-            spawning.signal_group(pid, signal.SIGKILL)
+        """End the agents of all workers but those that are wanted; none where that is not said."""
+        wanted = body.get("wanted")
+        if isinstance(wanted, list):
+            for pod in self._pids.keys() - set(map(str, wanted)):
+                spawning.signal_group(self._pids[pod], signal.SIGKILL)
 
     def reap(self, pid: int) -> bool:
         """A child of PID 1 has ended; whether it was one of these."""

@@ -11,6 +11,7 @@ older launchers, or of an agent before this one, has then ended.
 from __future__ import annotations
 
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -30,6 +31,8 @@ from launcher.ssh.children import RemoteChildren
 FENCE_SECONDS = 20.0
 """Less than a broker waits for an answer."""
 REFUSE_SECONDS = 5.0
+LOG_BYTES = 2**20
+"""Of our own log, on the launcher's disk: what comes later is lost. We write no other file."""
 KEPT = 4096
 """Bytes of the last that ssh says: the worker has a voice in it, and all workers one memory."""
 REPLACED = "has been replaced"
@@ -40,6 +43,7 @@ NO_GRACE = 0.0
 
 def main(argv: List[str], environ: Mapping[bytes, bytes] = os.environb) -> int:
     """Serve the broker until PID 1 ends us; 1 when the worker cannot be reached."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LOG_BYTES, LOG_BYTES))
     pod, name, address, folder, known_hosts = argv
     target = commands.Target(
         name=name,

@@ -53,6 +53,9 @@ def test_garbage_is_refused_or_waits_for_more_and_does_nothing_else(data: bytes)
         ((1, 0, 0, b"", 0, 0), "type 0"),
         ((1, 200, 0, b"", 0, 0), "type 200"),
         ((1, frames.DATA, 1, b"", 0, frames.MAX_DATA + 1), "too long"),
+        ((1, frames.REJECT, 0, b"", 0, frames.MAX_DATA + 1), "too long"),
+        ((1, frames.PONG, 0, b"", 0, frames.MAX_ANSWER + 1), "too long"),
+        ((1, frames.EXIT, 0, b"", 0, frames.MAX_ANSWER + 1), "too long"),
         ((1, frames.SPAWN, 0, b"", 0, frames.MAX_PAYLOAD + 1), "too long"),
     ],
 )

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from et_contract import frames
-from et_contract.documents import Member, MemberState
+from et_contract.documents import HostConfig, Member, MemberState
 from et_kube.errors import StreamEnded, Unreachable
 from launcher.broker import calling
 from launcher.broker.calling import Caller
+from launcher.broker.hosts import HostList
 
 MEMBER = Member("w-0", "uid-0", 1, MemberState.ACTIVE, "main", "10.0.0.9")
 
@@ -26,6 +27,8 @@ class Broker:
         self.folder = folder
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.members = {MEMBER.uid: MEMBER}
+        self.launcher: int | None = 1
+        self.hosts = HostList("job-uid", 1, config=HostConfig("job", "ns", "job-uid", 1, 1, 1, 1))
         self.servers: list[asyncio.Server] = []
         self.is_there = True
 
@@ -91,7 +94,18 @@ async def test_the_agent_of_a_worker_that_nobody_wants_any_more_is_ended(broker:
     caller.look()
     caller.look()
     detached = [body for name, body in broker.told if name == "DETACH"]
-    assert detached == [{"pod": "uid-0"}]
+    assert detached == [{"wanted": ["uid-0"]}, {"wanted": []}]
+
+
+def test_each_connection_of_pid_1_is_told_whose_agents_go_on(broker: Broker) -> None:
+    config, broker.hosts.config = broker.hosts.config, None
+    caller = make_caller(broker)
+    caller.look()
+    assert broker.told == [], "before the config is known all may be wanted"
+    broker.hosts.config = config
+    for broker.launcher in (1, None, 2, 2):
+        caller.look()
+    assert broker.told == [("DETACH", {"wanted": ["uid-0"]})] * 2
 
 
 @pytest.mark.long

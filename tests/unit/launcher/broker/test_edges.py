@@ -12,7 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import example, given
 
 from et_contract import frames, names
 from et_contract.documents import (
@@ -34,10 +36,16 @@ from launcher.broker.facts import Ledger
 from launcher.broker.following import Follower
 from launcher.broker.memories import Files, Identity, Memory, decode_memory, recall
 from launcher.broker.reporting import PEOPLE_SECONDS, Reporter
-from launcher.broker.retrying import FIRST_SECONDS, MOST_SECONDS
+from launcher.broker.retrying import FIRST_SECONDS, LONGEST_AFTER, MOST_SECONDS
 from launcher.broker.serving import serve
-from launcher.broker.streams import HANDSHAKES, HOLD_SECONDS, Patience, Streams
-from launcher.broker.wiring import MESSAGE, Outbox, Wires
+from launcher.broker.streams import (
+    HANDSHAKES,
+    HOLD_SECONDS,
+    STEADY_SECONDS,
+    Patience,
+    Streams,
+)
+from launcher.broker.wiring import MESSAGE, UNFINISHED, Outbox, Wires
 
 REF = Ref(CONFIG_MAPS, "ns", "job-report")
 IDENTITY = Identity("job", "ns", "job-uid", 1, "launcher-uid")
@@ -503,9 +511,9 @@ def test_a_stream_without_a_frame_for_half_a_minute_is_replaced():
 def test_after_a_cut_the_next_attempt_is_at_once_and_then_ever_later():
     async def check() -> None:
         down = Unreachable("down")
-        rig = StreamsRig(lambda: Agent(lives=20.0), down, down, down, Agent)
+        rig = StreamsRig(lambda: Agent(lives=40.0), down, down, down, Agent)
         await rig.live(60.0)
-        assert rig.opened == pytest.approx([0.0, 20.0, 20.5, 21.5, 23.5], abs=0.1)
+        assert rig.opened == pytest.approx([0.0, 40.0, 40.5, 41.5, 43.5], abs=0.1)
 
     run(check())
 
@@ -581,6 +589,63 @@ def test_an_agent_that_refuses_for_a_minute_is_told_until_it_obeys():
         rig._attempts = [Agent]
         await rig.live(30.0)
         assert rig.report.problems == {}
+
+    run(check())
+
+
+def test_an_agent_that_cannot_be_understood_for_a_minute_is_told_until_it_can():
+    async def check() -> None:
+        def confuse() -> Agent:
+            agent = Agent()
+            body = {"sessions": [None] * (2 * frames.WORKER_SESSIONS + 1)}
+            agent.say(frames.encode_json(frames.WELCOME, body))
+            return agent
+
+        rig = StreamsRig(confuse)
+        await rig.live(50.0)
+        assert rig.report.problems == {}
+        await rig.live(40.0)
+        words = "job-worker-0: its agent breaks a rule: WELCOME without its sessions"
+        assert rig.report.problems == {"AgentRefuses": words}
+        rig._attempts = [Agent]
+        await rig.live(30.0)
+        assert rig.report.problems == {}
+
+    run(check())
+
+
+WELCOME = frames.encode_json(frames.WELCOME, {"instance": "i", "sessions": []})
+
+
+def test_of_agents_whose_welcome_does_not_end_those_with_most_are_cut_off():
+    async def check() -> None:
+        size = 900_000
+        start = frames.HEADER.pack(1, frames.WELCOME, 0, b"", 0, size) + b" " * (size - 1000)
+
+        def begin() -> Agent:
+            agent = Agent(is_mute=True)
+            agent.say(start if rig.agents else start[:50_000])
+            return agent
+
+        rig = StreamsRig(begin, members=UNFINISHED // size + 2)
+        life = asyncio.get_running_loop().create_task(rig.live(5.0))
+        await asyncio.sleep(0.1)
+        assert len(rig.closed) == 1, "not who has said little"
+        await life
+
+    run(check())
+
+
+def test_an_agent_says_nothing_long_after_its_welcome():
+    async def check() -> None:
+        def go_on() -> Agent:
+            agent = Agent()
+            agent.say(WELCOME + frames.HEADER.pack(1, frames.WELCOME, 0, b"", 0, 2**16))
+            return agent
+
+        rig = StreamsRig(go_on, Agent)
+        await rig.live(5.0)
+        assert len(rig.agents) == 2
 
     run(check())
 
@@ -726,11 +791,24 @@ def test_a_later_epoch_closes_all_streams():
 def test_patience_grows_to_its_limit_and_starts_anew_after_a_good_stream():
     patience = Patience()
     delays = []
-    for lived in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 99.0, 1.0, 1.0):
+    for lived in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 99.0, 99.0, 1.0, 1.0):
         patience.count(lived)
         delays.append(patience.delay(lived, 0.0))
-    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, MOST_SECONDS, MOST_SECONDS, 0.0, 0.0, 1.0]
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, MOST_SECONDS, MOST_SECONDS, 2.0, 0.0, 0.0, 1.0]
     assert Patience(1).delay(0.0, 1.0) == FIRST_SECONDS / 2
+
+
+LIVES = st.sampled_from([0.0, 0.1, 10.0, STEADY_SECONDS, 2 * STEADY_SECONDS])
+
+
+@given(st.lists(LIVES | st.floats(0.0, 3 * STEADY_SECONDS), max_size=60))
+@example([10.0] * 60)
+def test_however_a_worker_ends_its_streams_few_are_opened_in_a_time(lives: list[float]):
+    patience, passed = Patience(), 0.0
+    for lived in lives:
+        patience.count(lived)
+        passed += lived + patience.delay(lived, 0.0)
+    assert passed >= MOST_SECONDS * (len(lives) - LONGEST_AFTER)
 
 
 def test_a_ping_goes_before_what_waits():

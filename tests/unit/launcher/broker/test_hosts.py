@@ -184,6 +184,17 @@ def test_a_host_is_offered_from_when_the_command_may_read():
     assert offered == ["uid-1", "uid-2"]
 
 
+def test_the_text_is_made_once_for_each_list_and_names_for_each_config():
+    hosts = make_listed(2)
+    assert hosts.text is hosts.text
+    assert hosts.find_named() is hosts.find_named()
+    hosts.configure(make_config(2, make_member(0), make_member(1, DRAINING)), 2.0)
+    assert hosts.text == "job-worker-0:2\n"
+    assert [member.state for member in hosts.find_named().values()] == [ACTIVE, DRAINING]
+    hosts.nudge = Host("pseudo", 1)
+    assert hosts.text == "job-worker-0:2\npseudo:1\n"
+
+
 def test_a_name_means_the_pod_that_lives():
     hosts = make_list()
     old = Member("job-worker-0", "old", 1, GONE, "main")

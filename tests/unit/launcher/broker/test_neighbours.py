@@ -17,7 +17,7 @@ from launcher.broker.hosts import HostList
 from launcher.broker.relaying import RESUME_SECONDS, Relay
 from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT_STARTS, Starts
-from launcher.broker.streams import FRAMES_A_TURN
+from launcher.broker.streams import BYTES_A_TURN, FRAMES_A_TURN
 from launcher.broker.windows import POOL, Windows
 from launcher.protocol.agents import Agent, Effects
 from launcher.protocol.claims import Claim
@@ -346,19 +346,23 @@ class Turns(StreamsRig):
         super().touch()
 
 
-def test_an_agent_that_says_much_at_once_leaves_all_others_their_turn() -> None:
+@pytest.mark.parametrize(("count", "size"), [(10_000, 0), (500, frames.MAX_ANSWER)])
+def test_an_agent_that_says_much_at_once_leaves_all_others_their_turn(
+    count: int, size: int
+) -> None:
     async def check() -> None:
         rig = Turns(FarAgent)
         life = asyncio.get_running_loop().create_task(rig.live(5.0))
         await asyncio.sleep(1.0)
-        rig.agents[0].say(frames.encode(frames.BUSY) * 10_000)
+        rig.agents[0].say(frames.encode(frames.BUSY, payload=b"x" * size) * count)
         taken = []
         for _ in range(1000):
             rig.in_turn = 0
             await asyncio.sleep(0)
             taken.append(rig.in_turn)
-        assert sum(taken) == 10_000
+        assert sum(taken) == count
         assert max(taken) <= FRAMES_A_TURN
+        assert max(taken) * size <= BYTES_A_TURN
         await life
 
     run(check())

@@ -14,14 +14,21 @@ from launcher.broker.bodies import KnownSession, read_opening
 from launcher.broker.departures import GONE_SECONDS
 from launcher.broker.hosts import HostList
 from launcher.broker.orphans import LAST_SECONDS, TERM_SECONDS
-from launcher.broker.relaying import CLAIM_SECONDS, FULL, MOST_SESSIONS, RESUME_SECONDS, Relay
+from launcher.broker.relaying import (
+    CLAIM_SECONDS,
+    CROWDED,
+    FULL,
+    MOST_SESSIONS,
+    RESUME_SECONDS,
+    Relay,
+)
 from launcher.broker.sessions import Session
 from launcher.broker.starts import KEPT, KEPT_STARTS, TOO_MANY, UNDER_WAY, Starts
 from launcher.broker.windows import LEAST_WINDOW
 from launcher.protocol.claims import Claim
 from launcher.protocol.courses import LONGEST_OPENING as SHIMS_LONGEST
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM, LAST_SIGNAL, Signals
-from tests.counting import count_steps
+from tests.counting import count_steps, find_peak
 
 A = b"a" * 16
 B = b"b" * 16
@@ -815,9 +822,24 @@ def test_what_waits_to_be_started_is_bounded() -> None:
     assert starts.keep(make_session(2, KEPT // 2))
 
 
+def test_what_is_kept_of_what_waits_is_no_larger_than_it_is_counted() -> None:
+    relay, _, _ = make_relay(attached=False)
+    env = {f"{number:x}": "" for number in range(10_000)}
+    spawn = make_frame(frames.SPAWN, host="w-0", command="true", env=env)
+    keys = [number.to_bytes(16, "big") for number in range(1, 51)]
+
+    def keep() -> None:
+        for key in keys:
+            relay.take_shim_frame(SHIM, spawn._replace(session=key), 0.0)
+
+    counted = len(keys) * len(spawn.payload)
+    assert find_peak(keep) < 2 * counted
+    assert relay._starts._bytes <= counted
+
+
 @pytest.mark.long
 def test_who_starts_too_many_is_told() -> None:
-    relay, wire, _ = make_relay(attached=False)
+    relay, wire, _ = make_relay(bound=False, attached=False)
     for number in range(1, KEPT_STARTS + 2):
         assert wire.take_peer(SHIM) == []
         session = number.to_bytes(16, "big")
@@ -829,14 +851,14 @@ def test_who_starts_too_many_is_told() -> None:
 
 def test_of_a_host_no_more_is_kept_than_any_name_has_until_the_config_is_read() -> None:
     relay, wire, _ = make_relay(bound=False, attached=False)
-    host = "x" * 2**19
+    host = "\U0001f600" * 2**12
     resume = make_frame(frames.RESUME, host=host, instance="i", received=[0, 0])
     for opening in (resume, make_frame(frames.SPAWN, B, host=host, command="true")):
         relay.take_shim_frame(SHIM, opening, 0.0)
     relay.bind(1)
     lost = wire.take_peer(SHIM)
     assert [body["code"] for _, _, body in lost] == [EXIT_GONE, EXIT_REFUSED]
-    assert all(len(body["reason"]) < 1024 for _, _, body in lost)
+    assert all(len(body["reason"]) < 1024 for _, _, body in lost), "and a shim takes it"
 
 
 def test_what_is_lost_is_told_on_a_connection_that_others_share() -> None:
@@ -861,6 +883,20 @@ def test_more_sessions_than_any_job_has_take_no_room() -> None:
     relay.attach("uid-0", [])
     relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
     assert wire.take_peer(SHIM) == []
+
+
+def test_one_worker_has_no_more_sessions_than_its_welcome_has_room_for() -> None:
+    relay, wire, _ = make_relay(attached=False)
+    keys = [number.to_bytes(16, "big") for number in range(1, frames.WORKER_SESSIONS + 1)]
+    relay.attach("uid-0", [KnownSession(key, None) for key in keys])
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
+    assert wire.take_peer(SHIM) == [("LOST", B, {"code": EXIT_REFUSED, "reason": CROWDED})]
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=keys[0]), 0.0)
+    relay.take_shim_frame(SHIM, RESUME._replace(session=keys[1]), 0.0)
+    relay.take_agent_frame("uid-0", EXIT._replace(session=keys[0]))
+    relay.take_shim_frame(SHIM, EXIT_ACK._replace(session=keys[0]), 0.0)
+    relay.take_shim_frame(SHIM, SPAWN._replace(session=B), 0.0)
+    assert [name for name, _, _ in wire.take_peer(SHIM)] == ["EXIT"]
 
 
 @pytest.mark.parametrize(

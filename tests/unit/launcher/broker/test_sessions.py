@@ -27,6 +27,7 @@ def open_session(session: Session, *, again: bool = False) -> None:
     body = {
         "host": "w-0",
         "command": "true",
+        "env": {},
         "ranks": 1,
         "blacklists": False,
         **({"again": True} if again else {}),

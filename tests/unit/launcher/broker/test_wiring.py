@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from et_contract import frames
-from et_contract.frames import ProtocolError
+from et_contract.frames import Frame, ProtocolError
 from launcher.broker.brokering import Broker
-from launcher.broker.serving import Connection
+from launcher.broker.serving import FRAMES_A_TURN, Connection
 from launcher.broker.wiring import (
     AGENT_HELD,
     AGENTS_HELD,
@@ -34,6 +34,13 @@ class StuckTransport(asyncio.Transport):
         self.held = 0
         self.looks = 0
         self.is_aborted = False
+        self.is_paused = False
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.held += len(data)
@@ -44,6 +51,9 @@ class StuckTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.is_aborted
+
+    def close(self) -> None:
+        self.abort()
 
     def abort(self) -> None:
         self.is_aborted = True
@@ -150,8 +160,23 @@ class IdleBroker(Broker):
         """It needs nothing."""
 
 
-async def connect(wires: Wires) -> tuple[Connection, StuckTransport]:
-    connection, transport = Connection(IdleBroker(), wires, lambda: None), StuckTransport()
+class Taker(IdleBroker):
+    """Notes of whom it takes a frame, and cuts off whom it has taken so many of."""
+
+    def __init__(self, most: int) -> None:
+        self.taken: list[int] = []
+        self.most = most
+        self.wires = Wires()
+
+    def take_peer_frame(self, peer: int, frame: Frame, now: float) -> None:
+        self.taken.append(peer)
+        if self.taken.count(peer) == self.most:
+            self.wires.hang_up(peer)
+
+
+async def connect(wires: Wires, broker: Broker | None = None) -> tuple[Connection, StuckTransport]:
+    broker = broker or IdleBroker()
+    connection, transport = Connection(broker, wires, lambda: None), StuckTransport()
     connection.connection_made(transport)
     return connection, transport
 
@@ -181,6 +206,33 @@ async def test_what_a_connection_held_counts_no_more_when_the_frame_or_the_conne
     last = StuckTransport()
     wires.note_unfinished(wires.add_peer(last), 2 * size)
     assert not last.is_aborted
+
+
+async def test_a_connection_that_says_much_at_once_leaves_all_others_their_turn():
+    broker = Taker(most=10_000)
+    flood, wire = await connect(broker.wires, broker)
+    other, _ = await connect(broker.wires, broker)
+    line = frames.encode(frames.HOSTS)
+    flood.data_received(line * 1000 + line[:7])
+    assert (len(broker.taken), wire.is_paused) == (FRAMES_A_TURN, True)
+    other.data_received(line)
+    assert broker.taken[-1] == 2
+    while wire.is_paused:
+        before = len(broker.taken)
+        await asyncio.sleep(0)
+        assert len(broker.taken) <= before + FRAMES_A_TURN
+    assert broker.taken.count(1) == 1000
+    flood.data_received(line[7:])
+    assert broker.taken.count(1) == 1001
+
+
+async def test_of_who_was_cut_off_nothing_more_is_taken():
+    broker = Taker(most=FRAMES_A_TURN + 3)
+    flood, _ = await connect(broker.wires, broker)
+    flood.data_received(frames.encode(frames.HOSTS) * 1000)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(broker.taken) == broker.most
 
 
 async def test_a_connection_too_many_is_ended():

@@ -8,7 +8,8 @@ import pytest
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.protocol.agents import UNENDING, Agent
+from launcher.protocol import transitions
+from launcher.protocol.agents import CROWDED, UNENDING, Agent
 from launcher.protocol.closing import FENCE_SECONDS
 from launcher.protocol.effects import (
     CloseOutput,
@@ -23,6 +24,7 @@ from launcher.protocol.effects import (
     TellRanks,
 )
 from launcher.protocol.fences import Fenced
+from launcher.protocol.sessions import REFUSED, Session
 from launcher.protocol.signals import FROM_BROKER, FROM_SHIM
 
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -133,14 +135,47 @@ def test_welcome_lists_the_sessions_and_what_the_agent_is(running: AgentRig) -> 
                 {
                     "id": ONE.hex(),
                     "state": "running",
-                    "start": [0, 0],
-                    "end": [5, 0],
                     "code": None,
                     "reason": None,
                 }
             ],
         },
     )
+
+
+def test_welcome_has_room_for_all_sessions_that_a_worker_may_have(rig: AgentRig) -> None:
+    rig.hello()
+    rig.pids = iter(range(10**6))
+    keys = [number.to_bytes(16, "big") for number in range(frames.WORKER_SESSIONS)]
+    for key in keys:
+        rig.spawn(key)
+        rig.agent.ended(key, 127, '"' * 999, 0.0)
+        rig.agent.output_ended(key, frames.STDOUT)
+        rig.agent.output_ended(key, frames.STDERR)
+    rig.spawn(TWO)
+    name, body = rig.last()
+    assert (name, body["code"], body["reason"]) == ("LOST", REFUSED, CROWDED)
+    rig.hello(2)
+    [(_, body)] = rig.said[2]
+    assert [bytes.fromhex(each["id"]) for each in body["sessions"]] == keys
+    assert {each["state"] for each in body["sessions"]} == {"exited"}
+    rig.send(frames.EXIT_ACK, session=keys[0], connection=2)
+    rig.spawn(TWO, connection=2)
+    assert rig.last(2)[0] == "SPAWNED"
+
+
+def test_the_longest_that_is_said_of_one_session_fits_into_its_frame() -> None:
+    session = Session(ONE)
+    session.state, session.pid = transitions.STARTING, 2**31
+    session.not_started("\U0001f600" * 999)
+    session.output._channels[1].end = session.output._channels[2].end = frames.MAX_OFFSET
+    for data in (session.exit_frame(), session.spawned_frame("i" * 64)):
+        decoder = frames.Decoder()
+        decoder.feed(data)
+        [frame] = decoder
+        assert frame.session == ONE
+    assert session.reason is not None
+    assert session.reason.startswith(frames.NOT_STARTED + "\U0001f600")
 
 
 @pytest.mark.parametrize(

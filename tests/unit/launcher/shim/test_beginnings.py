@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from launcher.shim import beginnings
-from launcher.shim.beginnings import LOOK_SECONDS, Beginnings
+from launcher.shim.beginnings import LOOK_SECONDS, MOST_NOTES, Beginnings
+from tests.counting import find_peak
 from tests.unit.launcher.shim.brokers import Start
 
 ELASTIC = ["sh", "-c", ". venv/bin/activate && torchrun --nnodes=1:2 train.py"]
@@ -35,6 +36,15 @@ def test_the_end_of_the_command_is_late_enough(tmp_path: Path):
     known = expecting(tmp_path, "horovodrun", "--min-np", "1", "python", "t.py")
     told = known.find_missed(1.0, is_over=True)
     assert told.startswith("the command has ended, and /ours/horovodrun has not begun")
+
+
+def test_of_what_others_put_there_little_is_looked_at(tmp_path: Path):
+    known = expecting(tmp_path, *ELASTIC)
+    for number in range(4 * MOST_NOTES):
+        (tmp_path / "begun" / f"{number:0200d}").touch()
+    assert find_peak(lambda: known.find_missed(LOOK_SECONDS)) < 100 * 200
+    assert find_peak(known.prepare) < 2 * MOST_NOTES * 300
+    assert len(list((tmp_path / "begun").iterdir())) == 3 * MOST_NOTES
 
 
 @pytest.mark.parametrize("name", ["torchrun", "horovodrun"])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from et_contract import frames, names
 from launcher.shim import placing
+from launcher.ssh.reaching import LOG_BYTES
 from tests.unit.launcher.agent.workers import Peer as AgentPeer
 from tests.unit.launcher.shim.brokers import ROOT, Peer, SocketBroker, Start
 from tests.unit.launcher.shim.test_launching import run_launcher
@@ -47,6 +50,17 @@ def launch(start: Start, folder: Path, broker: SocketBroker) -> Peer:
     return peer
 
 
+def find_agents(reached: Reached) -> list[int]:
+    """The pids of the agents that have their socket in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = path.read_bytes()
+            if b"reaching.py" in words and bytes(reached.folder) in words:
+                found.append(int(path.parent.name))
+    return found
+
+
 def greet(reached: Reached, connection: int) -> AgentPeer:
     peer = reached.connect().hello(connection)
     peer.expect(frames.WELCOME)
@@ -65,7 +79,11 @@ def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
     other = greet(reached, 2)  # the same agent: the first connection is an old one for it
     agent.expect_end()
 
-    launcher.send(frames.DETACH, {"pod": "p"})
+    limits = (resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in find_agents(reached))
+    assert set(limits) == {(LOG_BYTES, LOG_BYTES)}
+    launcher.send(frames.DETACH, {"wanted": ["p"]})
+    assert other.run("echo on")[:2] == (0, b"on\n")
+    launcher.send(frames.DETACH, {"wanted": ["q"]})
     other.expect_end()
     os.unlink(reached.path)  # noqa: PTH108 (a socket)
 
@@ -73,8 +91,11 @@ def test_the_agent_of_a_worker_runs_as_long_as_the_broker_wants_it(
         launcher.send(frames.ATTACH, WORKER)  # one that comes before its end was seen is lost
         return Path(reached.path).exists()
 
+    log = reached.folder / "w-0.log"
+    log.write_text("of the one before\n")
     reached.wait_until(is_there_again)
     greet(reached, 1)
+    assert "before" not in log.read_text()
 
 
 def test_the_private_key_becomes_the_users_own(
