@@ -46,7 +46,9 @@ _UNSHOWN = re.compile(
 )
 """C0 but for tab and newline, DEL, C1, what turns the direction of text, halves of characters."""
 
-
+_JSON = json.JSONEncoder(indent=2, ensure_ascii=False)
+_DEEP = re.compile(r"\n {64,}")
+"""Between two values from level 32 on: the blanks would be many times as much as what is there."""
 _TOO_MUCH = re.compile(r"\x1b\](?:[^\x1b]*\x1b\\)?|\x1b(?=\[[0-?]{100})")
 """Links and titles, whether they end or not, and colours of more numbers than any has: rich takes
 half an hour for a line of the former, and cannot read the latter."""
@@ -141,9 +143,15 @@ class Screen:
             raise
 
     def show_json(self, body: Any) -> None:
-        """JSON as kubectl would print it, but for what a terminal would obey."""
-        text = json.dumps(body, indent=2, ensure_ascii=False)
-        self.say(_UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        """JSON as kubectl would print it, but for what a terminal would obey.
+
+        What is nested deeper than any object that is meant stands in one line.
+        """
+        for piece in _JSON.iterencode(body):
+            flat = _DEEP.sub("", piece)
+            self.out.file.write(_UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", flat))
+        self.out.file.write("\n")
+        self.out.file.flush()
 
     def show_rows(self, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
         """A table without lines, in as many columns as the terminal has."""

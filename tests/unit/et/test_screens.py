@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from et.screens import Screen, build_console, escape, read_colors
+from et.screens import Screen, TerminalConsole, build_console, escape, read_colors
+from tests.counting import find_peak
 from tests.unit.et.rigs import make_screen
 
 ATTACKS = {
@@ -129,6 +131,24 @@ def test_json_is_still_the_same_json():
     body = {"message": "".join(ATTACKS.values())}
     screen.show_json(body)
     assert json.loads(read_raw(screen)) == body
+
+
+def test_json_is_written_piece_by_piece_and_what_is_deep_in_one_line():
+    class Sink(io.StringIO):
+        size = 0
+
+        def write(self, text: str) -> int:
+            self.size += len(text)
+            return len(text)
+
+    sink, inner = Sink(), [[] for _ in range(500)]
+    deep: list[Any] = inner
+    for _ in range(190):
+        deep = [deep]
+    screen = Screen(TerminalConsole(file=sink, force_terminal=False, width=80))
+    peak = find_peak(lambda: screen.show_json({"items": [deep, ["x" * 2000] * 500]}))
+    assert 1_000_000 < sink.size < 1_050_000
+    assert peak < 500_000
 
 
 def test_both_consoles_of_a_real_screen_are_of_this_kind():
