@@ -30,7 +30,7 @@ from et_kube.resources import (
     Resource,
     is_name,
 )
-from et_operator.codec.decoding import decode_scaling
+from et_operator.codec.decoding import decode_scaling, find_job_name
 from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
@@ -111,13 +111,17 @@ def find_queue(job: TrainingJob, admission: Admission | None) -> str:
 
 async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
     """The ScaleIns and ScaleOuts that were made for this very job, oldest first."""
+
+    def look(item: Json) -> Json | None:
+        """The name comes first: there may be thousands of other jobs."""
+        if find_job_name(item) != job.key.name or decode_scaling(item).is_of_other(job.uid):
+            return None
+        return item
+
     found: list[Json] = []
     for resource in SCALINGS:
-        listing = await cluster.api.list(resource, job.key.namespace)
-        for item in listing.items:
-            scaling = decode_scaling(item)
-            if scaling.job_name == job.key.name and not scaling.is_of_other(job.uid):
-                found.append(item)
+        listing = await cluster.api.list(resource, job.key.namespace, keep=look)
+        found += filter(None, listing.items)
     return sorted(found, key=lambda s: (get_meta(s, "creationTimestamp"), get_meta(s, "uid")))
 
 
