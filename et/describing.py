@@ -29,7 +29,7 @@ from et.reading import (
     read_pods,
     read_scalings,
 )
-from et.screens import Screen, format_clock, format_duration, style_phase
+from et.screens import Screen, cut, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role, read_command
 from et_kube.errors import KubeError
@@ -151,7 +151,7 @@ def show_story(screen: Screen, account: Account, now: datetime) -> None:
     table.add_column("WHAT HAPPENED", overflow="fold")
     for entry in account.story:
         after = format_duration(entry.at - account.job.created)
-        table.add_row(format_clock(entry.at, now), after, _tell(entry))
+        table.add_row(format_clock(entry.at, now), after, cut(_tell(entry)))
     screen.show(table)
 
 

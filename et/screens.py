@@ -40,6 +40,8 @@ PHASES = {
     "ScaleSucceeded": "green",
     "ScaleFailed": "red",
 }
+LONGEST_CELL = 4096
+"""Characters: each row of a table is filled to the longest of them."""
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -65,6 +67,11 @@ def read_colors(text: str) -> Text:
 def escape(text: str) -> str:
     """The text with all that a terminal would obey, or cannot show, as escapes: x1b for ESC."""
     return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def cut(cell: str | Text) -> str | Text:
+    """What fits into a cell of a table."""
+    return cell if len(cell) <= LONGEST_CELL else Text.assemble(cell[:LONGEST_CELL], " [...]")
 
 
 class TerminalConsole(Console):
@@ -159,7 +166,7 @@ class Screen:
         for title in header:
             table.add_column(title, overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(cut, row))
         self.show(table)
 
     def show(self, table: Table) -> None:

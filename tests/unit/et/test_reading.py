@@ -1,24 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from et.clusters import Cluster
 from et.frames import View
 from et.logs import LauncherLog
 from et.reading import SCALINGS, explain_end, read_scalings
 from et.watching import Watcher
-from et_kube.api import Listing
-from et_kube.resources import Json, Resource
+from et_kube.resources import Json
 from et_operator.model.conditions import Condition
 from fakes.clock import FakeClock
 from tests.planning_makers import make_job
-from tests.unit.et.rigs import FakeContainers, FakeLogs, make_screen
+from tests.unit.et.rigs import StoredApi, join_stored, make_screen
 
 SECOND = timedelta(seconds=1)
 OUTPUT = "[0]<stderr>:Traceback:\n[0]<stderr>:  File 'x'\n[0]<stderr>:ValueError: no data\nexit 1"
@@ -50,33 +47,6 @@ def test_of_the_output_of_a_failed_command_its_error_is_told(message: str, words
     assert explain_end(replace(job, status=replace(job.status, conditions=(ended,)))) == words
 
 
-class StoredApi:
-    """Lists what it is given."""
-
-    def __init__(self, *items: Json) -> None:
-        self.items = items
-        self.lists: list[Resource] = []
-        self.kept: list[Any] = []
-
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str,
-        *,
-        keep: Callable[[Json], Any] = lambda item: item,
-        **_: str,
-    ) -> Listing:
-        """As Api.list."""
-        self.lists.append(resource)
-        kept = tuple(keep(item) for item in self.items if item["kind"] == resource.kind)
-        self.kept += filter(None, kept)
-        return Listing(kept, "1")
-
-
-def join(api: Any) -> Cluster:
-    return Cluster(api, FakeLogs(), FakeClock(), "ns", FakeContainers())
-
-
 def make_scaling(name: str, job: str, **metadata: Any) -> Json:
     meta = {"name": name, "namespace": "ns", "uid": name, **metadata}
     spec = {"selector": {"name": job}, "toAdd": {"count": 1}}
@@ -85,15 +55,15 @@ def make_scaling(name: str, job: str, **metadata: Any) -> Json:
 
 async def test_of_other_jobs_scalings_no_more_is_read_than_whose_they_are():
     unread = make_scaling("theirs", "other", ownerReferences=object())
-    api = StoredApi(unread, make_scaling("ours", "job"))
-    found = await read_scalings(join(api), make_job())
+    api = StoredApi([unread, make_scaling("ours", "job")])
+    found = await read_scalings(join_stored(api), make_job())
     assert [item["metadata"]["name"] for item in found] == ["ours"]
     assert api.kept == found
 
 
 async def test_while_a_scaling_waits_its_job_is_watched_with_few_lists():
-    api = StoredApi(make_scaling("ours", "job"))
-    cluster = join(api)
+    api = StoredApi([make_scaling("ours", "job")])
+    cluster = join_stored(api)
     watcher = Watcher(cluster, make_screen(), View(make_job()), LauncherLog(cluster))
     assert isinstance(cluster.clock, FakeClock)
     async with asyncio.TaskGroup() as group:

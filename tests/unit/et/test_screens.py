@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from et.screens import Screen, TerminalConsole, build_console, escape, read_colors
+from et.screens import LONGEST_CELL, Screen, TerminalConsole, build_console, escape, read_colors
 from tests.counting import find_peak
-from tests.unit.et.rigs import make_screen
+from tests.unit.et.rigs import make_screen, read
 
 ATTACKS = {
     "clipboard": "\x1b]52;c;Y3VybCBldmlsfHNo\x07",
@@ -149,6 +149,16 @@ def test_json_is_written_piece_by_piece_and_what_is_deep_in_one_line():
     peak = find_peak(lambda: screen.show_json({"items": [deep, ["x" * 2000] * 500]}))
     assert 1_000_000 < sink.size < 1_050_000
     assert peak < 500_000
+
+
+@pytest.mark.parametrize("form", [str, Text])
+def test_a_cell_of_a_table_has_an_end(form: Callable[[str], str | Text]):
+    screen = make_screen(width=2 * LONGEST_CELL)
+    screen.show_rows(("NAME", "WHY", "AGE"), [("a", form("no"), "1d"), ("b", form("x" * 9000), "")])
+    first, second = read(screen.out).splitlines()[1:]
+    assert first.split() == ["a", "no", "1d"]
+    assert second == f"b     {'x' * LONGEST_CELL} [...]"
+    assert len(first) < LONGEST_CELL + 50
 
 
 def test_both_consoles_of_a_real_screen_are_of_this_kind():
