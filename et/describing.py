@@ -66,9 +66,9 @@ async def read_account(cluster: Cluster, name: str) -> Account:
     stored = await read_job(cluster, name)
     job = decode_job(stored)
     scalings = await read_scalings(cluster, job)
+    decoded = [decode_scaling(scaling) for scaling in scalings]
     pods = await read_pods(cluster, job)
-    events = await read_events(cluster, job.key.namespace)
-    story = tell_story(job, [decode_scaling(s) for s in scalings], events)
+    story = tell_story(job, decoded, await read_events(cluster, job, decoded))
     loss = await read_loss(cluster, job, pods)
     return Account(job, stored, scalings, pods, story, loss)
 

@@ -9,9 +9,10 @@ import pytest
 
 from et.frames import View
 from et.logs import LauncherLog
-from et.reading import SCALINGS, explain_end, read_scalings
+from et.reading import SCALINGS, explain_end, read_events, read_scalings
 from et.watching import Watcher
 from et_kube.resources import Json
+from et_operator.codec.decoding import decode_scaling
 from et_operator.model.conditions import Condition
 from fakes.clock import FakeClock
 from tests.planning_makers import make_job
@@ -58,6 +59,25 @@ async def test_of_other_jobs_scalings_no_more_is_read_than_whose_they_are():
     api = StoredApi([unread, make_scaling("ours", "job")])
     found = await read_scalings(join_stored(api), make_job())
     assert [item["metadata"]["name"] for item in found] == ["ours"]
+    assert api.kept == found
+
+
+async def test_of_a_namespaces_events_those_of_the_job_are_kept():
+    job, scaling = make_job(), make_scaling("ours", "job")
+    told = [
+        ("TrainingJob", "job", job.uid),
+        ("ScaleOut", "ours", "ours"),
+        ("Pod", "job-worker-0", ""),
+    ]
+    others = [("TrainingJob", "other", "u"), ("Pod", "other-worker-0", "")]
+    events = [
+        {"kind": "Event", "type": "Warning", "eventTime": "2030-01-01T00:00:00Z", "message": name}
+        | {"involvedObject": {"kind": kind, "name": name, "uid": uid}}
+        for kind, name, uid in told + others
+    ]
+    api = StoredApi(events)
+    found = await read_events(join_stored(api), job, [decode_scaling(scaling)])
+    assert [event["message"] for event in found] == ["job", "ours", "job-worker-0"]
     assert api.kept == found
 
 
