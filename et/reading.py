@@ -173,7 +173,12 @@ async def read_log_lines(
     stream = cluster.logs.read_log(ref, {"container": pod.container, **params})
     async with aclosing(stream) as lines:
         async for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
+            yield decode_line(line)
+
+
+def decode_line(line: bytes) -> str:
+    """A line of a log as text."""
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def has_ended(job: TrainingJob) -> bool:

@@ -699,13 +699,25 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObje
     assert asyncio.run(read()) == [line for line in lines if line.strip()]
 
 
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_line_goes_on_after_each_piece_that_is_as_long_as_one_may_be(size: int):
+    text = b"1234\n12345\n123456\n\n1234567890\n1"
+
+    async def read() -> list[bytes]:
+        chunks = Chunks([text[at : at + size] for at in range(0, len(text), size)])
+        return [line async for line in read_lines(chunks, 5)]  # type: ignore[arg-type]
+
+    pieces = [b"1234", b"12345", b"", b"12345", b"6", b"12345", b"67890", b"", b"1"]
+    assert asyncio.run(read()) == pieces
+
+
 def test_a_long_line_that_comes_byte_by_byte_is_not_added_up_each_time():
     async def read() -> list[bytes]:
         chunks = Chunks([b"."] * 20_000)
         return [line async for line in read_lines(chunks, 15_000)]  # type: ignore[arg-type]
 
     began = time.process_time()
-    assert [len(line) for line in asyncio.run(read())] == [15_001, 4_999]
+    assert [len(line) for line in asyncio.run(read())] == [15_000, 5_000]
     assert time.process_time() < began + 1
 
 
