@@ -58,7 +58,8 @@ half an hour for a line of the former, and cannot read the latter."""
 
 def read_colors(text: str) -> Text:
     """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
-    fit = _TOO_MUCH.sub("", text)
+    # of a line with a carriage return rich would keep what is behind the last one
+    fit = _TOO_MUCH.sub("", text).replace("\r", escape("\r"))
     if _TOO_MUCH.search(fit):  # its halves stood around what was taken out
         return Text(fit, style="default")
     return Text.from_ansi(fit, style="default")

@@ -118,6 +118,12 @@ def test_colours_of_a_log_are_kept_and_what_a_link_stands_on():
     assert [str(span.style) for span in text.spans] == ["bold color(1)", "#010203"]
 
 
+def test_of_a_line_of_a_log_nothing_is_lost_before_a_carriage_return():
+    text = read_colors("10%\r\x1b[1m20%\r30%\x1b[0m")
+    assert text.plain == r"10%\r20%\r30%"
+    assert [(span.start, str(span.style)) for span in text.spans] == [(5, "bold")]
+
+
 @pytest.mark.long
 @given(st.text())
 def test_what_is_escaped_is_printable_and_stays_as_it_is(text: str):
