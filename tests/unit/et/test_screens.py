@@ -147,8 +147,8 @@ def test_json_is_written_piece_by_piece_and_what_is_deep_in_one_line():
             self.size += len(text)
             return len(text)
 
-    sink, inner = Sink(), [[] for _ in range(500)]
-    deep: list[Any] = inner
+    sink = Sink()
+    deep: list[Any] = [[] for _ in range(500)]
     for _ in range(190):
         deep = [deep]
     screen = Screen(TerminalConsole(file=sink, force_terminal=False, width=80))
