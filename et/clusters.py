@@ -94,11 +94,12 @@ async def open_cluster(place: Place) -> AsyncIterator[Cluster]:
     import structlog
 
     from et_kube.clock import ServerClock
-    from et_kube.connecting import connect
+    from et_kube.connecting import connect, raise_file_limit
     from et_kube.rest import Limits, Rest
 
     # The edge logs its tries for operators; a person hears of what came of them.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    raise_file_limit()  # each of many logs is a connection
     async with connect(
         kubeconfig=place.kubeconfig, context=place.context, program="et"
     ) as connection:

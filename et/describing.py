@@ -29,7 +29,7 @@ from et.reading import (
     read_pods,
     read_scalings,
 )
-from et.screens import Screen, format_clock, format_duration, style_phase
+from et.screens import Screen, cut, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, tell_story
 from et_contract.pods import Role, read_command
 from et_kube.errors import KubeError
@@ -66,9 +66,9 @@ async def read_account(cluster: Cluster, name: str) -> Account:
     stored = await read_job(cluster, name)
     job = decode_job(stored)
     scalings = await read_scalings(cluster, job)
+    decoded = [decode_scaling(scaling) for scaling in scalings]
     pods = await read_pods(cluster, job)
-    events = await read_events(cluster, job.key.namespace)
-    story = tell_story(job, [decode_scaling(s) for s in scalings], events)
+    story = tell_story(job, decoded, await read_events(cluster, job, decoded))
     loss = await read_loss(cluster, job, pods)
     return Account(job, stored, scalings, pods, story, loss)
 
@@ -151,7 +151,7 @@ def show_story(screen: Screen, account: Account, now: datetime) -> None:
     table.add_column("WHAT HAPPENED", overflow="fold")
     for entry in account.story:
         after = format_duration(entry.at - account.job.created)
-        table.add_row(format_clock(entry.at, now), after, _tell(entry))
+        table.add_row(format_clock(entry.at, now), after, cut(_tell(entry)))
     screen.show(table)
 
 

@@ -15,10 +15,13 @@ from et.reading import describe_workers, has_ended, read_jobs
 from et.screens import Screen, format_duration, style_phase
 from et_kube.resources import Json
 from et_operator.codec.decoding import decode_job
-from et_operator.model.conditions import name_troubles
+from et_operator.model.conditions import find_troubles
 from et_operator.model.jobs import TrainingJob
 
 HEADER = ("NAME", "PHASE", "WORKERS", "MIN", "MAX", "RESTARTS", "SCALING", "TROUBLE", "AGE")
+
+LONGEST_TYPE = 63
+"""Characters of a trouble's name: whoever writes the status decides how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ def _read_line(item: Json) -> Line:
 def _describe(job: TrainingJob) -> tuple[str | Text, ...]:
     status = job.status
     worker = job.spec.worker if job.spec else None
+    troubles = [one.type[:LONGEST_TYPE] for one in find_troubles(status.conditions)]
     return (
         style_phase(status.phase or ""),
         "-" if has_ended(job) else describe_workers(job),
@@ -63,7 +67,7 @@ def _describe(job: TrainingJob) -> tuple[str | Text, ...]:
         str(worker.max_replicas or "-") if worker else "?",
         str(status.restart_count),
         describe_scaling(job),
-        Text(name_troubles(status.conditions), style="yellow") or "-",
+        Text(",".join(troubles), style="yellow") or "-",
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from et.clusters import Cluster, get_meta
-from et.reading import find_launcher, read_log_lines, read_pods
+from et.reading import decode_line, find_launcher, read_pods
 from et_kube.errors import KubeError, NotFound
 from et_kube.parsing import MAX_LOG_LINE
 from et_kube.resources import PODS, Ref
@@ -25,8 +25,6 @@ Place = tuple[datetime | None, int]
 """A place in a log: the time of the last line taken, and how many of that time were."""
 NEWEST = 1000
 """Lines in which a training's newest steps are found, and how fast they come."""
-_CUT = MAX_LOG_LINE // 4
-"""A line of less characters has come whole."""
 _NOTES = 64
 _LONGEST_NOTE = 1024
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -78,16 +76,18 @@ class PodLog:
 
     async def read(self, *, is_following: bool) -> AsyncGenerator[LogLine, None]:
         """Lines that were not read yet, until there is none; following: until the log ends."""
-        params = self._build_params() | ({"follow": "true"} if is_following else {})
+        ref, params = Ref(PODS, self.pod.namespace, self.pod.name), self._build_params()
+        params |= {"follow": "true"} if is_following else {}
         start, skip = self.at, self.taken
-        is_long = is_taken = False
+        goes_on = is_taken = False
         try:
-            async with aclosing(read_log_lines(self.cluster, self.pod, params)) as texts:
-                async for text in texts:
-                    is_rest, is_long = is_long, len(text) > _CUT
-                    line = parse_line(self.pod.name, text)
+            async with aclosing(self.cluster.logs.read_log(ref, params)) as pieces:
+                async for piece in pieces:
+                    is_rest, goes_on = goes_on, len(piece) >= MAX_LOG_LINE
+                    text = decode_line(piece)
+                    line = None if is_rest else parse_line(self.pod.name, text)
                     if line is None:
-                        if not is_taken if is_rest else self._is_new(text):
+                        if (text and not is_taken) if is_rest else self._is_new(text):
                             yield LogLine(self.at or _LONG_AGO, self.pod.name, text)
                         continue
                     is_taken = (
@@ -122,7 +122,7 @@ class PodLog:
         return get_meta(stored, "uid") != self.pod.uid
 
     def _build_params(self) -> dict[str, str]:
-        params = {"timestamps": "true"}
+        params = {"container": self.pod.container, "timestamps": "true"}
         if self.at is not None:
             return params | {"sinceTime": format_time(self.at.replace(microsecond=0))}
         if self.beginning.tail is not None:

@@ -42,6 +42,11 @@ FOLLOWED = timedelta(minutes=1)
 """After a loss, at least: the ring that takes the next worker in is a pause of it."""
 LONGEST = timedelta(minutes=10)
 """After which nothing more is counted as the cost of one."""
+MOST_LINES = 50_000
+"""That tell of steps: after so many nothing more is counted either. A log says what its script
+prints, of losses too."""
+MOST_WORKERS = 10_000
+"""Whose losses are told apart."""
 TOGETHER = timedelta(seconds=10)
 """Workers that are told of within so long of the first are one loss, as when a node is gone."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
@@ -156,6 +161,8 @@ class LastLoss:
     training: Training = field(default_factory=Training)
     is_complete: bool = False
     """The log has told all that the loss cost."""
+    _words: str = ""
+    """What it cost, once all was told."""
     _before: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _told: set[str] = field(default_factory=set)
     """Whose loss was told of: each of its ranks is, and no other worker is ever called so."""
@@ -163,7 +170,8 @@ class LastLoss:
     def take(self, at: datetime, text: str) -> None:
         """Read a line that was printed then."""
         found = _LOST.search(text)
-        if found is not None and found[1] not in self._told:
+        is_new = found is not None and found[1] not in self._told
+        if found is not None and is_new and len(self._told) < MOST_WORKERS:
             self._told.add(found[1])
             if self.at is None or at - self.at > TOGETHER:
                 self._begin(at)
@@ -174,13 +182,17 @@ class LastLoss:
             return
         self.training.take(at, text, 0.0)
         span = at - self.at
-        self.is_complete = span >= (FOLLOWED if self._has_gone_on else LONGEST)
+        is_over = span >= (FOLLOWED if self._has_gone_on else LONGEST)
+        if is_over or self.training.lines >= MOST_LINES:
+            self._words, self.training, self.is_complete = self.describe(), Training(), True
 
     def describe(self) -> str:
         """Who was lost, and what that cost.
 
         "" where no step is known that is new since then, or fewer than two that were before.
         """
+        if self.is_complete:
+            return self._words
         if not self._has_gone_on or self.training.usual is None:
             return ""
         verb = "was" if len(self.workers) == 1 else "were"

@@ -40,6 +40,8 @@ class Course:
 class Training:
     """What a log tells of steps, line by line, until a loss and from then on."""
 
+    lines: int = 0
+    """How many lines told of a step."""
     moments: list[datetime] = field(default_factory=list)
     """When it told of a step, as the log has it; of ranks that tell of the same one, once."""
     courses: dict[str, Course] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class Training:
         step = parse_step(text)
         if step is None:
             return
+        self.lines += 1
         rank = parse_rank(text)
         self.heard = now
         self.size = step.size if step.size is not None else self.size

@@ -17,6 +17,7 @@ from typing import TypeVar
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
 from et.steps import MAX_LINE, find_cause, parse_step, tell_cause
+from et.stories import read_event
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
@@ -30,11 +31,12 @@ from et_kube.resources import (
     Resource,
     is_name,
 )
-from et_operator.codec.decoding import decode_scaling
+from et_operator.codec.decoding import decode_scaling, find_job_name
 from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
+from et_operator.model.scalings import Scaling
 from et_operator.model.texts import count
 from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.model.jobs import Admission
@@ -111,13 +113,17 @@ def find_queue(job: TrainingJob, admission: Admission | None) -> str:
 
 async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
     """The ScaleIns and ScaleOuts that were made for this very job, oldest first."""
+
+    def look(item: Json) -> Json | None:
+        """The name comes first: there may be thousands of other jobs."""
+        if find_job_name(item) != job.key.name or decode_scaling(item).is_of_other(job.uid):
+            return None
+        return item
+
     found: list[Json] = []
     for resource in SCALINGS:
-        listing = await cluster.api.list(resource, job.key.namespace)
-        for item in listing.items:
-            scaling = decode_scaling(item)
-            if scaling.job_name == job.key.name and not scaling.is_of_other(job.uid):
-                found.append(item)
+        listing = await cluster.api.list(resource, job.key.namespace, keep=look)
+        found += filter(None, listing.items)
     return sorted(found, key=lambda s: (get_meta(s, "creationTimestamp"), get_meta(s, "uid")))
 
 
@@ -134,9 +140,20 @@ async def read_pods_called(cluster: Cluster, job: str) -> list[Pod]:
     return [pod for item in listing.items if (pod := decode_pod(item)) is not None]
 
 
-async def read_events(cluster: Cluster, namespace: str) -> list[Json]:
-    """All Events of a namespace that the server still has."""
-    return list((await cluster.api.list(EVENTS, namespace)).items)
+async def read_events(
+    cluster: Cluster, job: TrainingJob, scalings: Iterable[Scaling] = ()
+) -> list[Json]:
+    """The Events that the server still has of the job, its pods, and these scalings of it.
+
+    Of a namespace there may be many more.
+    """
+    uids = {scaling.uid: scaling for scaling in scalings}
+
+    def look(event: Json) -> Json | None:
+        return event if read_event(event, job, uids) is not None else None
+
+    listing = await cluster.api.list(EVENTS, job.key.namespace, keep=look)
+    return list(filter(None, listing.items))
 
 
 async def read_events_about(cluster: Cluster, namespace: str, names: Iterable[str]) -> list[Json]:
@@ -156,7 +173,12 @@ async def read_log_lines(
     stream = cluster.logs.read_log(ref, {"container": pod.container, **params})
     async with aclosing(stream) as lines:
         async for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
+            yield decode_line(line)
+
+
+def decode_line(line: bytes) -> str:
+    """A line of a log as text."""
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def has_ended(job: TrainingJob) -> bool:

@@ -40,13 +40,17 @@ PHASES = {
     "ScaleSucceeded": "green",
     "ScaleFailed": "red",
 }
+LONGEST_CELL = 4096
+"""Characters: each row of a table is filled to the longest of them."""
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _UNSHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 """C0 but for tab and newline, DEL, C1, what turns the direction of text, halves of characters."""
 
-
+_JSON = json.JSONEncoder(indent=2, ensure_ascii=False)
+_DEEP = re.compile(r"\n {64,}")
+"""Between two values from level 32 on: the blanks would be many times as much as what is there."""
 _TOO_MUCH = re.compile(r"\x1b\](?:[^\x1b]*\x1b\\)?|\x1b(?=\[[0-?]{100})")
 """Links and titles, whether they end or not, and colours of more numbers than any has: rich takes
 half an hour for a line of the former, and cannot read the latter."""
@@ -54,7 +58,8 @@ half an hour for a line of the former, and cannot read the latter."""
 
 def read_colors(text: str) -> Text:
     """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
-    fit = _TOO_MUCH.sub("", text)
+    # of a line with a carriage return rich would keep what is behind the last one
+    fit = _TOO_MUCH.sub("", text).replace("\r", escape("\r"))
     if _TOO_MUCH.search(fit):  # its halves stood around what was taken out
         return Text(fit, style="default")
     return Text.from_ansi(fit, style="default")
@@ -63,6 +68,11 @@ def read_colors(text: str) -> Text:
 def escape(text: str) -> str:
     """The text with all that a terminal would obey, or cannot show, as escapes: x1b for ESC."""
     return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def cut(cell: str | Text) -> str | Text:
+    """What fits into a cell of a table."""
+    return cell if len(cell) <= LONGEST_CELL else Text.assemble(cell[:LONGEST_CELL], " [...]")
 
 
 class TerminalConsole(Console):
@@ -141,9 +151,15 @@ class Screen:
             raise
 
     def show_json(self, body: Any) -> None:
-        """JSON as kubectl would print it, but for what a terminal would obey."""
-        text = json.dumps(body, indent=2, ensure_ascii=False)
-        self.say(_UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        """JSON as kubectl would print it, but for what a terminal would obey.
+
+        What is nested deeper than any object that is meant stands in one line.
+        """
+        for piece in _JSON.iterencode(body):
+            flat = _DEEP.sub("", piece)
+            self.out.file.write(_UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", flat))
+        self.out.file.write("\n")
+        self.out.file.flush()
 
     def show_rows(self, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
         """A table without lines, in as many columns as the terminal has."""
@@ -151,7 +167,7 @@ class Screen:
         for title in header:
             table.add_column(title, overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(cut, row))
         self.show(table)
 
     def show(self, table: Table) -> None:

@@ -158,7 +158,7 @@ class Watcher:
                     await self._look_at_scalings()
                 except TRANSIENT:
                     self.are_scalings_old = True  # `follow` knows when it is enough
-            await self.cluster.clock.sleep(TICK)
+            await self.cluster.clock.sleep(LOOK)
 
     def _has_open_scalings(self) -> bool:
         phases = (scaling.status.phase for scaling in self.picture.scalings)

@@ -39,6 +39,7 @@ _ESCAPED = re.compile(
 _BYTE = re.compile(r"[dD][cC][89a-fA-F]")
 _HIGH = "89abAB"
 _UNKNOWN = "\\ufffd"
+_DEEPEST = 400
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 
 
@@ -61,9 +62,9 @@ def parse_json(content: bytes | str, limit: int, depth: int = 0, *, has_bytes: b
 
     Its strings are valid Unicode: halves of a surrogate pair and bytes that are no UTF-8 become
     U+FFFD; with `has_bytes` halves that stand for a byte stay ("surrogateescape"), for a command
-    line may have any bytes, and is shown to nobody. Its numbers fit a 64-bit reader. A text that is
-    too deep for Python (some hundreds of levels) is refused; with `depth` it is read with null in
-    place of what is below that level.
+    line may have any bytes, and is shown to nobody. Its numbers fit a 64-bit reader. A text of more
+    than some hundreds of levels is refused; with `depth` one of more levels than that is read with
+    null in place of what is below.
 
     Raises ValueError, with words for people, for a text that is too large, too deep, or no JSON.
     """
@@ -72,15 +73,16 @@ def parse_json(content: bytes | str, limit: int, depth: int = 0, *, has_bytes: b
     text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     if _SURROGATE.search(text):
         text = _ESCAPED.sub(lambda match: _keep_known(match, has_bytes=has_bytes), text)
+    most = depth or _DEEPEST
     try:
-        return _load(text)
+        value = _load(text)
+        if text.count("[") + text.count("{") <= most or not _is_deeper(value, most):
+            return value
+        del value
     except RecursionError:
-        pass
-    try:
-        if depth:
-            return _load(_cut_depth(text, depth))
-    except RecursionError:
-        pass
+        pass  # how much it takes to come to that is not the same in all versions
+    if depth:
+        return _load(_cut_depth(text, depth))
     raise ValueError("nested too deeply")
 
 
@@ -131,6 +133,19 @@ def _parse_integer(digits: str) -> int | float:
 
 def _parse_float(digits: str) -> float:
     return min(max(float(digits), -sys.float_info.max), sys.float_info.max)
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Whether it has more levels than that; level by level, no recursion."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    return bool(level)
 
 
 def _cut_depth(text: str, depth: int) -> str:

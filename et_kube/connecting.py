@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -105,6 +106,17 @@ async def connect(
             access.trust,
             access.replace,
         )
+
+
+def raise_file_limit() -> None:
+    """Allow this process as many files as it may have: a connection for each stream of a pod.
+
+    Many images and shells allow a thousand.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+        if soft != hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def open_session(program: str = "et-operator") -> aiohttp.ClientSession:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import aiohttp
@@ -32,7 +32,8 @@ STATUS = 3
 MAX_MESSAGE = 2**20
 KEPT_STDERR = 4096
 CLOSE_TIMEOUT = 2.0
-"""Seconds to wait for the other side's goodbye, which changes nothing."""
+"""Seconds to wait for the other side's goodbye, which changes nothing: in all, for a command that
+prints on sends message after message."""
 
 HANDSHAKE = timedelta(seconds=15)
 RUN = timedelta(seconds=30)
@@ -138,7 +139,9 @@ async def open_exec(
             raise OutcomeUnknown(f"{what}: the server speaks none of {', '.join(PROTOCOLS)}")
         yield ExecStream(socket)
     finally:
-        await socket.close()
+        with suppress(TimeoutError):  # a close that is broken off leaves the connection closed
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await socket.close()
 
 
 async def shake_hands(
@@ -152,7 +155,6 @@ async def shake_hands(
         params=params,
         protocols=PROTOCOLS,
         headers=await connection.authorize(),
-        timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT),
         heartbeat=None,
         max_msg_size=MAX_MESSAGE,
         **connection.choose_options(),

@@ -58,24 +58,37 @@ def read_object(body: bytes, what: str) -> dict[str, Any]:
 
 
 async def read_lines(response: aiohttp.ClientResponse, longest: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a streamed answer, wherever the network cut it; a longer one in pieces."""
+    """The lines of a streamed answer that are not blank, wherever the network cut it.
+
+    One that is not shorter than `longest` bytes comes in pieces of so many, and what is left of it,
+    if nothing, is the last: so whoever reads a line can tell whether it goes on.
+    """
     parts: list[bytes] = []
-    size = 0  # of all parts
+    size, is_rest = 0, False  # of all parts; whether pieces of their line went before
     async for chunk in response.content.iter_any():
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            line = b"".join([*parts, end])
-            parts, size = [], 0
-            if line.strip():
-                yield line
+            *pieces, last = cut_line(b"".join([*parts, end]), longest)
+            for piece in pieces:
+                yield piece
+            if pieces or is_rest or last.strip():
+                yield last
+            parts, size, is_rest = [], 0, False
         parts.append(rest)
         size += len(rest)
-        if size > longest:
-            yield b"".join(parts)
-            parts, size = [], 0
+        if size >= longest:
+            *pieces, last = cut_line(b"".join(parts), longest)
+            for piece in pieces:
+                yield piece
+            parts, size, is_rest = [last], len(last), True
     line = b"".join(parts)
-    if line.strip():
+    if is_rest or line.strip():
         yield line
+
+
+def cut_line(line: bytes, longest: int) -> list[bytes]:
+    """Pieces of so many bytes, and what is left of it, which has fewer."""
+    return [line[at : at + longest] for at in range(0, len(line) + 1, longest)]
 
 
 def decode_event(line: bytes) -> WatchEvent:

@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -41,6 +42,9 @@ WRITING: Mapping[str, str] = {"fieldManager": "et-operator"}
 
 MAX_BODY = 3 * 2**20
 """Bytes that an API server reads of a body (k8s.io/apiserver, server/config.go)."""
+
+PAGES = 4
+"""So many pages of lists are asked for, or held until they are looked at, at a time."""
 
 MOST_LISTS = 4
 """So many times a list is begun that takes longer than its tokens live, whatever came of it; then
@@ -162,19 +166,19 @@ class Rest:
         self._limits = limits
         self._writing = writing
         self._hear = hear
+        self._pages = asyncio.Semaphore(PAGES)
+        """Whose page of a list is asked for or held."""
         self._page = asyncio.Lock()
         """Whose page of a list is looked at."""
 
     def guarded(self, guard: Guard) -> Rest:
-        """An Api on the same connection whose every write must pass `guard`."""
-        return Rest(
-            self._connection,
-            guard=guard,
-            observe=self._observe,
-            limits=self._limits,
-            writing=self._writing,
-            hear=self._hear,
-        )
+        """An Api on the same connection whose every write must pass `guard`.
+
+        Of all that is limited both have one share.
+        """
+        other = copy(self)
+        other._guard = guard  # noqa: SLF001 (one of ours)
+        return other
 
     async def list(
         self,
@@ -322,7 +326,7 @@ class Rest:
         while True:
             request = Request("list", "GET", resource, path, query, timeout=self._limits.listing)
             try:
-                objects, meta = await self._take_page(await self._fetch(request), request, keep)
+                objects, meta = await self._read_page(request, keep)
             except TooLarge:
                 if page <= 1:
                     raise
@@ -335,6 +339,18 @@ class Rest:
                 return Listing(tuple(items), meta.get("resourceVersion", ""))
             token = {"continue": meta["continue"], "resourceVersion": "", "limit": str(page)}
             query = {**query, **token}
+
+    async def _read_page(
+        self, request: Request, keep: Callable[[Json], Any] | None
+    ) -> tuple[Sequence[Any], Json]:
+        """A page, once it is its turn: what was asked for waits in memory for those before it.
+
+        All have their turn in the order in which they came, each page anew, and the time of a
+        request begins with it. An answer that hangs has its place until then, and asks again behind
+        all others.
+        """
+        async with self._pages:
+            return await self._take_page(await self._fetch(request), request, keep)
 
     async def _take_page(
         self, body: bytes, request: Request, keep: Callable[[Json], Any] | None

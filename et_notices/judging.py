@@ -67,6 +67,10 @@ class Judge:
         """Whether the end of one is known by when it is heard first, which is now."""
         return any(one.deadline is None and one.reason not in self._seen for one in notices)
 
+    def is_far(self, notices: Sequence[Notice], now: datetime) -> bool:
+        """Whether one is too far away to be meant, or the clock is wrong that says so."""
+        return any(one.deadline is not None and one.deadline > now + FURTHEST for one in notices)
+
     def _find_word(self, notices: Sequence[Notice], now: datetime) -> Word:
         dated = [self._date(one, now) for one in notices]
         firm = choose_notice((one for one in dated if one.is_firm), now)

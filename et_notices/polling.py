@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -17,6 +17,7 @@ import structlog
 from et_kube.backoff import Backoff
 from et_kube.clock import Clock
 from et_kube.errors import KubeError
+from et_kube.notices import Notice
 from et_notices.asking import Ask, consult
 from et_notices.choosing import CLOUDS, find_cloud
 from et_notices.judging import Judge, Word
@@ -34,6 +35,8 @@ READING = Backoff(PERIOD, timedelta(seconds=60))
 """At the start, when all nodes may be waiting for the API server."""
 LOOKING = Backoff(timedelta(seconds=10), timedelta(hours=1))
 """For a cloud's name on the node: a new node gets it from its cloud controller within seconds."""
+DOUBTING = timedelta(minutes=1)
+"""After the server was asked for its time because an end is too far away by the clock."""
 YIELDING = timedelta(minutes=1)
 """After a word that is not needed beside somebody else's: that one may be taken back, or over."""
 PROVING = timedelta(minutes=1)
@@ -99,6 +102,7 @@ class Poller:
         self._say_after = 0.0
         self._yielded: Word | None = None
         self._look_after = 0.0
+        self._far_after = 0.0
         self._is_flooded = False
 
     async def prove(self) -> None:
@@ -134,7 +138,7 @@ class Poller:
         try:
             notices = await consult(cloud, ask)
             heard = self._clock.monotonic()
-            if self._judge.needs_time(notices) and not self._is_flooded:
+            if self._needs_time(notices) and not self._is_flooded:
                 await self._hear_time()
             waited = timedelta(seconds=self._clock.monotonic() - heard)
             self._judge.hear(notices, self._clock.now() - waited)
@@ -146,11 +150,21 @@ class Poller:
         if word is not None and word != self._said and not self._yields(word):
             await self._say(word)
 
+    def _needs_time(self, notices: Sequence[Notice]) -> bool:
+        """Whether to ask now; for what is far away, which may stay so, once in a while."""
+        if self._judge.needs_time(notices):
+            return True
+        now = self._clock.monotonic()
+        if now < self._far_after or not self._judge.is_far(notices, self._clock.now()):
+            return False
+        self._far_after = now + DOUBTING.total_seconds()
+        return True
+
     async def _hear_time(self) -> None:
         """Have the API server say what time it is: others read by it when the node ends.
 
-        This machine's clock may be wrong, or have been wrong when the server was heard last. It is
-        asked once for each notice, and where it does not answer, what is known has to do.
+        This machine's clock may be wrong, or have been wrong when the server was heard last. Where
+        it does not answer, what is known has to do.
         """
         with suppress(KubeError):
             await self._node.look()
@@ -181,7 +195,7 @@ class Poller:
         if now < self._say_after or self._is_too_often(now):
             return
         try:
-            said = await self._node.say(word, self._clock.now())
+            said = await self._node.say(word, self._clock.now)
         except Unheld:
             raise
         except KubeError as error:

@@ -8,7 +8,7 @@ right to patch nodes is all that is needed, and a policy holds it to the own nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -80,8 +80,10 @@ class Node:
         except Refused as error:
             raise Unheld(f"this account may not say that its node ends: {error}") from error
 
-    async def say(self, word: Word, now: datetime) -> Word:
+    async def say(self, word: Word, now: Callable[[], datetime]) -> Word:
         """Have the node say this, and of ours nothing else; what it says of ours is returned.
+
+        What time it is, is asked once the server was heard.
 
         The word of somebody else that ends it no later stands, and ours is not needed as long as
         that holds; one that ends it later gives way.
@@ -95,7 +97,7 @@ class Node:
             left -= 1
             await self.prove()
             node = await self.look()
-            chosen = self._choose(word, node, now)
+            chosen = self._choose(word, node, now())
             version = node["metadata"]["resourceVersion"]
             try:
                 await self._apply(self._api, build_annotations(chosen), version)

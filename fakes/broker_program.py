@@ -17,10 +17,9 @@ from pathlib import Path
 
 from et_contract import paths
 from et_contract.documents import Member
-from et_kube.connecting import Connection, open_session
+from et_kube.connecting import Connection, open_session, raise_file_limit
 from et_kube.execing import ExecStream, open_exec
 from et_kube.rest import Rest
-from launcher.broker.__main__ import raise_file_limit
 from launcher.broker.assembly import Assembly, Paths
 from launcher.broker.memories import Identity
 

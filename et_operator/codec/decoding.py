@@ -151,7 +151,7 @@ def decode_scaling(obj: Json, kind: ScalingKind | None = None) -> Scaling:
         resource_version=metadata.get("resourceVersion", ""),
         generation=metadata.get("generation", 0),
         created=parse_time(metadata.get("creationTimestamp")) or _LONG_AGO,
-        job_name=_find_job_name(obj),
+        job_name=find_job_name(obj),
         is_owned=is_owned,
         owners=owners,
         deletion_requested=bool(metadata.get("deletionTimestamp")),
@@ -351,7 +351,7 @@ def _decode_variable(variable: Fields) -> tuple[str, str]:
     return variable.require_text("name"), variable.get_text("value") or ""
 
 
-def _find_job_name(scaling: Json) -> str:
+def find_job_name(scaling: Json) -> str:
     """The job's name, also of a scaling that is invalid otherwise: the job reports about it."""
     name = dig(scaling, "spec", "selector").get("name")
     return name if isinstance(name, str) else ""

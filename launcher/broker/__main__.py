@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import sys
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from contextlib import AbstractAsyncContextManager
 
 from et_contract import names, paths
 from et_contract.documents import InvalidDocument, Member
-from et_kube.connecting import connect
+from et_kube.connecting import connect, raise_file_limit
 from et_kube.errors import Unreachable
 from et_kube.execing import ExecStream, open_exec
 from et_kube.rest import Rest
@@ -56,13 +55,6 @@ async def run(identity: Identity, attach_mode: str) -> None:
         api = Rest(connection)
         opener = None if attach_mode == names.SSH_MODE else open_bridge
         await Assembly(identity, Paths(), api=api, opener=opener).run(stop)
-
-
-def raise_file_limit() -> None:
-    """A stream per pod and a connection per slot need more files than many images allow."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def main() -> int:

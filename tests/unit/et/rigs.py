@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from rich.console import Console
 
@@ -15,8 +16,9 @@ from et.clusters import Cluster, Place
 from et.running import Tools
 from et.screens import Screen, TerminalConsole
 from et_contract.names import BROKER_CONTAINER
+from et_kube.api import Listing
 from et_kube.errors import NotFound
-from et_kube.resources import Ref
+from et_kube.resources import Json, Ref, Resource
 from et_kube.times import format_time, parse_time
 from fakes.clients import CallLog, FakeApi
 from fakes.clock import START, FakeClock
@@ -87,6 +89,34 @@ class FakeContainers:
         """As Containers.run."""
         self.asked.append((ref.name, container, tuple(command)))
         return self.answer(ref)
+
+
+@dataclass
+class StoredApi:
+    """Lists what it is given, whatever it is."""
+
+    items: Sequence[Json]
+    lists: list[Resource] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        keep: Callable[[Json], Any] = lambda item: item,
+        **_: str,
+    ) -> Listing:
+        """As Api.list."""
+        self.lists.append(resource)
+        kept = tuple(keep(item) for item in self.items if item["kind"] == resource.kind)
+        self.kept += filter(None, kept)
+        return Listing(kept, "1")
+
+
+def join_stored(api: Any) -> Cluster:
+    """A cluster that answers lists alone."""
+    return Cluster(api, FakeLogs(), FakeClock(), NAMESPACE, FakeContainers())
 
 
 class ClosedPipe(io.StringIO):

@@ -8,10 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from et.describing import LOG_LIMIT, describe
+from et.describing import LOG_LIMIT, Account, describe, show_story
+from et.screens import LONGEST_CELL
+from et.stories import JOB, Entry
 from et_kube.resources import TRAINING_JOBS, Ref
 from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import RECOVERING, find_condition
+from tests.planning_makers import make_job
 from tests.simulation.lives import start
 from tests.simulation.worlds import SimulatedWorld
 from tests.unit.et.rigs import FakeLogs, join, make_screen, read
@@ -97,3 +100,13 @@ async def test_while_hosts_are_missing_steps_before_the_loss_are_known(world: Si
     cost = f"no pause: each step came within 360.0 s of the one before {usual}"
     assert f"{LOST} was lost: {cost}, no step trained again" in read(screen.out)
     assert int(logs.requests[-1][1]["sinceSeconds"]) >= 11 * 60
+
+
+def test_what_was_told_at_length_is_cut_in_the_story():
+    job, screen = make_job(), make_screen(width=3 * LONGEST_CELL)
+    story = [Entry(job.created, JOB, "Submitted", text) for text in ("shortly", "x" * 9000)]
+    show_story(screen, Account(job, {}, [], [], story), job.created)
+    _, first, second = read(screen.out).splitlines()
+    assert first.endswith("Submitted  shortly")
+    assert second.endswith("x [...]")
+    assert len(second) < LONGEST_CELL + 50

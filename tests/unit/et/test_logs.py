@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from et.logs import Beginning, LogLine, PodLog, merge, parse_line
 from et_kube.parsing import MAX_LOG_LINE
 from et_kube.resources import Ref
+from et_kube.times import format_time
 from et_operator.codec.pods import decode_pod
 from et_operator.model.pods import Pod
 from fakes.clock import START, FakeClock
@@ -123,6 +124,27 @@ async def test_a_line_in_pieces_is_whole_and_not_kept_in_mind():
     assert await read_all(log) == [long, long, "end"] * 2
     assert await read_all(log) == []
     assert not log.notes
+
+
+async def test_a_piece_of_a_line_has_no_time_of_its_own():
+    """Its script decides how it begins."""
+    first, rest = "x" * MAX_LOG_LINE, "8999-01-01T00:00:00Z forged"
+    logs = Cut()
+    logs.write("w", f"{first}\t{rest}")
+    log = make_log(logs, "w")
+
+    assert await read_all(log) == [first, rest]
+    assert log.at == START
+
+
+async def test_a_line_that_has_the_length_of_a_piece_ends_with_nothing():
+    stamp = f"{format_time(START)} "
+    logs = Cut()
+    logs.write("w", "x" * (MAX_LOG_LINE - len(stamp)) + "\t", "two")
+
+    texts = await read_all(make_log(logs, "w"))
+
+    assert [text[-3:] for text in texts] == ["xxx", "two"]
 
 
 async def test_of_much_that_no_container_printed_a_part_is_kept_in_mind():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from et.losses import LastLoss, Loss, advise, describe
+from et.losses import MOST_LINES, MOST_WORKERS, LastLoss, Loss, advise, describe
 from et.paces import Training
 from et_contract.pods import Role
 from et_operator.model.listings import Listing
@@ -481,6 +481,26 @@ def test_a_rank_that_tells_of_steps_after_a_loss_costs_its_own_alone(is_shared: 
 
     assert count_steps(lambda: tell_all(200)) < 2.5 * count_steps(lambda: tell_all(100))
     assert find_peak(lambda: tell_all(200)) < 2.5 * find_peak(lambda: tell_all(100))
+
+
+@pytest.mark.long
+def test_of_a_loss_that_is_followed_by_many_steps_no_more_is_kept_than_a_few() -> None:
+    """A script may have said that a worker is gone, and print what it likes."""
+    loss = LastLoss()
+    tell_steps(loss, range(1, 11), 1.0)
+    tell_loss(loss, 10.5)
+    tell_steps(loss, range(11, 11 + MOST_LINES), 14.0, pace=0.0)
+    assert loss.is_complete
+    assert not loss.training.moments
+    assert "no step for 4.0 s" in loss.describe()
+
+
+@pytest.mark.long
+def test_no_more_lost_workers_are_told_apart_than_a_job_may_have() -> None:
+    loss = LastLoss()
+    for number in range(MOST_WORKERS + 10):
+        tell(loss, 1.0, f"edl: w-{number}: the worker's pod is gone")
+    assert len(loss.workers) == MOST_WORKERS
 
 
 @pytest.mark.long

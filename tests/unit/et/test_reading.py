@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from et.reading import explain_end
+from et.frames import View
+from et.logs import LauncherLog
+from et.reading import SCALINGS, explain_end, read_events, read_scalings
+from et.watching import Watcher
+from et_kube.resources import Json
+from et_operator.codec.decoding import decode_scaling
 from et_operator.model.conditions import Condition
+from fakes.clock import FakeClock
 from tests.planning_makers import make_job
+from tests.unit.et.rigs import StoredApi, join_stored, make_screen
 
+SECOND = timedelta(seconds=1)
 OUTPUT = "[0]<stderr>:Traceback:\n[0]<stderr>:  File 'x'\n[0]<stderr>:ValueError: no data\nexit 1"
 
 
@@ -35,3 +46,49 @@ def test_of_the_output_of_a_failed_command_its_error_is_told(message: str, words
     ended = Condition("Failed", "True", "LauncherFailed", message)
 
     assert explain_end(replace(job, status=replace(job.status, conditions=(ended,)))) == words
+
+
+def make_scaling(name: str, job: str, **metadata: Any) -> Json:
+    meta = {"name": name, "namespace": "ns", "uid": name, **metadata}
+    spec = {"selector": {"name": job}, "toAdd": {"count": 1}}
+    return {"kind": "ScaleOut", "metadata": meta, "spec": spec}
+
+
+async def test_of_other_jobs_scalings_no_more_is_read_than_whose_they_are():
+    unread = make_scaling("theirs", "other", ownerReferences=object())
+    api = StoredApi([unread, make_scaling("ours", "job")])
+    found = await read_scalings(join_stored(api), make_job())
+    assert [item["metadata"]["name"] for item in found] == ["ours"]
+    assert api.kept == found
+
+
+async def test_of_a_namespaces_events_those_of_the_job_are_kept():
+    job, scaling = make_job(), make_scaling("ours", "job")
+    told = [
+        ("TrainingJob", "job", job.uid),
+        ("ScaleOut", "ours", "ours"),
+        ("Pod", "job-worker-0", ""),
+    ]
+    others = [("TrainingJob", "other", "u"), ("Pod", "other-worker-0", "")]
+    events = [
+        {"kind": "Event", "type": "Warning", "eventTime": "2030-01-01T00:00:00Z", "message": name}
+        | {"involvedObject": {"kind": kind, "name": name, "uid": uid}}
+        for kind, name, uid in told + others
+    ]
+    api = StoredApi(events)
+    found = await read_events(join_stored(api), job, [decode_scaling(scaling)])
+    assert [event["message"] for event in found] == ["job", "ours", "job-worker-0"]
+    assert api.kept == found
+
+
+async def test_while_a_scaling_waits_its_job_is_watched_with_few_lists():
+    api = StoredApi([make_scaling("ours", "job")])
+    cluster = join_stored(api)
+    watcher = Watcher(cluster, make_screen(), View(make_job()), LauncherLog(cluster))
+    assert isinstance(cluster.clock, FakeClock)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watcher.tell())
+        await cluster.clock.advance(60 * SECOND)
+        task.cancel()
+    assert watcher.view.scalings
+    assert 60 <= sum(resource in SCALINGS for resource in api.lists) <= 62

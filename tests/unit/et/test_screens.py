@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from et.screens import Screen, build_console, escape, read_colors
-from tests.unit.et.rigs import make_screen
+from et.screens import LONGEST_CELL, Screen, TerminalConsole, build_console, escape, read_colors
+from tests.counting import find_peak
+from tests.unit.et.rigs import make_screen, read
 
 ATTACKS = {
     "clipboard": "\x1b]52;c;Y3VybCBldmlsfHNo\x07",
@@ -116,6 +118,12 @@ def test_colours_of_a_log_are_kept_and_what_a_link_stands_on():
     assert [str(span.style) for span in text.spans] == ["bold color(1)", "#010203"]
 
 
+def test_of_a_line_of_a_log_nothing_is_lost_before_a_carriage_return():
+    text = read_colors("10%\r\x1b[1m20%\r30%\x1b[0m")
+    assert text.plain == r"10%\r20%\r30%"
+    assert [(span.start, str(span.style)) for span in text.spans] == [(5, "bold")]
+
+
 @pytest.mark.long
 @given(st.text())
 def test_what_is_escaped_is_printable_and_stays_as_it_is(text: str):
@@ -129,6 +137,34 @@ def test_json_is_still_the_same_json():
     body = {"message": "".join(ATTACKS.values())}
     screen.show_json(body)
     assert json.loads(read_raw(screen)) == body
+
+
+def test_json_is_written_piece_by_piece_and_what_is_deep_in_one_line():
+    class Sink(io.StringIO):
+        size = 0
+
+        def write(self, text: str) -> int:
+            self.size += len(text)
+            return len(text)
+
+    sink = Sink()
+    deep: list[Any] = [[] for _ in range(500)]
+    for _ in range(190):
+        deep = [deep]
+    screen = Screen(TerminalConsole(file=sink, force_terminal=False, width=80))
+    peak = find_peak(lambda: screen.show_json({"items": [deep, ["x" * 2000] * 500]}))
+    assert 1_000_000 < sink.size < 1_050_000
+    assert peak < 500_000
+
+
+@pytest.mark.parametrize("form", [str, Text])
+def test_a_cell_of_a_table_has_an_end(form: Callable[[str], str | Text]):
+    screen = make_screen(width=2 * LONGEST_CELL)
+    screen.show_rows(("NAME", "WHY", "AGE"), [("a", form("no"), "1d"), ("b", form("x" * 9000), "")])
+    first, second = read(screen.out).splitlines()[1:]
+    assert first.split() == ["a", "no", "1d"]
+    assert second == f"b     {'x' * LONGEST_CELL} [...]"
+    assert len(first) < LONGEST_CELL + 50
 
 
 def test_both_consoles_of_a_real_screen_are_of_this_kind():

@@ -116,13 +116,21 @@ def test_a_text_that_is_too_large_is_not_parsed():
     assert parse_json(b'"' + b"a" * 8 + b'"', 10) == "a" * 8
 
 
-@pytest.mark.parametrize("levels", [2000, 9998])
+@pytest.mark.parametrize("levels", [500, 2000, 9998])
 def test_a_text_that_is_too_deep_is_refused_or_cut(levels: int):
     deep = nest(levels, '"]}{[\\""')
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json(deep, 10**6)
     found = parse_json('{"before":[1,"[["],"deep":' + deep + ',"after":[2]}', 10**6, 4)
     assert found == {"before": [1, "[["], "deep": {"a": [{"a": None}]}, "after": [2]}
+
+
+def test_a_text_is_cut_where_it_is_too_deep_however_deep_python_reads():
+    text = '[[[[]]], {"b": [[1]], "c": [2, "[[[["]}]'
+    assert parse_json(text, 100, 4) == json.loads(text)
+    assert parse_json(text, 100, 3) == [[[None]], {"b": [None], "c": [2, "[[[["]}]
+    assert parse_json(text, 100, 1) == [None, None]
+    assert parse_json(nest(400), 10**4) == json.loads(nest(400))
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "[" * 5000 + "}" * 5000, "]" * 5000 + "[" * 5000])

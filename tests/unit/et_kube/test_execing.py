@@ -19,7 +19,14 @@ from et_kube.errors import (
     Throttled,
     Unreachable,
 )
-from et_kube.execing import KEPT_STDERR, ExecStream, open_exec, run_command
+from et_kube.execing import (
+    CLOSE_TIMEOUT,
+    KEPT_STDERR,
+    PROTOCOLS,
+    ExecStream,
+    open_exec,
+    run_command,
+)
 from et_kube.resources import PODS, Ref
 from tests.unit.et_kube.servers import Handler, authorize, serving
 
@@ -245,3 +252,23 @@ async def test_of_a_command_that_prints_without_end_nobody_knows_how_it_ended():
     async with serving(speaking(talk)) as connection:
         with pytest.raises(OutcomeUnknown, match="prints too much"):
             await run_command(connection, Ref(PODS, "team", "w-1"), container="c", command=["x"])
+
+
+@pytest.mark.long
+async def test_a_command_that_prints_on_is_left_in_time():
+    is_left = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=PROTOCOLS, autoclose=False)
+        await socket.prepare(request)
+        try:
+            while True:
+                await socket.send_bytes(b"\x01y")
+                await asyncio.sleep(CLOSE_TIMEOUT / 100)
+        finally:
+            is_left.set()
+
+    async with serving(answer) as connection, asyncio.timeout(5 * CLOSE_TIMEOUT):
+        async with exec_into(connection) as stream:
+            await stream.receive()
+        await is_left.wait()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -33,7 +34,8 @@ from et_kube.errors import (
     Unreadable,
 )
 from et_kube.resources import CONFIG_MAPS, NODES, PODS, ROLES, TRAINING_JOBS, Json, Ref
-from et_kube.rest import MOST_LISTS, Limits, Rest, read_lines
+from et_kube.rest import MOST_LISTS, PAGES, Limits, Rest, read_lines
+from tests.counting import find_peak
 from tests.unit.et_kube.servers import Handler, authorize, serving
 
 POD = Ref(PODS, "team", "w-1")
@@ -134,6 +136,51 @@ async def test_between_two_objects_of_a_page_all_others_have_their_turn_but_othe
         others.cancel()
     assert all(after > before for (_, before), (_, after) in itertools.pairwise(seen))
     assert len({name[0] for name, _ in seen[:5]}) == 1
+
+
+def test_of_many_lists_no_more_pages_are_held_than_of_a_few():
+    body = json.dumps({"metadata": {"resourceVersion": "9"}, "items": ["x" * 50_000]}).encode()
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    async def list_all(count: int) -> None:
+        async with rest(answer) as api, asyncio.TaskGroup() as group:
+            other = api.guarded(lambda: None)
+            for number in range(count):
+                one = other if number % 2 else api
+                group.create_task(one.list(PODS, f"n{number}", keep=lambda _: None))
+
+    few, many = (find_peak(partial(asyncio.run, list_all(count))) for count in (PAGES, 40))
+    assert many < few + 36 * len(body) / 2
+
+
+async def answer_unless_it_hangs(request: web.Request) -> web.Response:
+    if "/hangs" in request.path:
+        await asyncio.sleep(MINUTE.total_seconds())
+    return web.json_response({"metadata": {"resourceVersion": "9"}, "items": []})
+
+
+async def list_hanging(api: Rest, number: int) -> None:
+    while True:
+        with suppress(OutcomeUnknown, Unreachable):
+            await api.list(PODS, f"hangs{number}")
+
+
+@pytest.mark.parametrize(
+    ("hanging", "listing"), [(PAGES - 1, MINUTE), (2 * PAGES, timedelta(seconds=0.3))]
+)
+async def test_lists_whose_answers_hang_stop_no_other(hanging: int, listing: timedelta):
+    """A few have places of their own; many give them up in time, which is not that of others."""
+    async with (
+        rest(answer_unless_it_hangs, limits=Limits(listing=listing)) as api,
+        asyncio.TaskGroup() as group,
+    ):
+        tasks = [group.create_task(list_hanging(api, number)) for number in range(hanging)]
+        async with asyncio.timeout(MINUTE.total_seconds() / 2):
+            await asyncio.gather(*(api.list(PODS, f"n{number}") for number in range(3 * PAGES)))
+        for task in tasks:
+            task.cancel()
 
 
 async def test_between_two_events_all_others_have_their_turn():
@@ -652,13 +699,25 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], data: st.DataObje
     assert asyncio.run(read()) == [line for line in lines if line.strip()]
 
 
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_line_goes_on_after_each_piece_that_is_as_long_as_one_may_be(size: int):
+    text = b"1234\n12345\n123456\n\n1234567890\n1"
+
+    async def read() -> list[bytes]:
+        chunks = Chunks([text[at : at + size] for at in range(0, len(text), size)])
+        return [line async for line in read_lines(chunks, 5)]  # type: ignore[arg-type]
+
+    pieces = [b"1234", b"12345", b"", b"12345", b"6", b"12345", b"67890", b"", b"1"]
+    assert asyncio.run(read()) == pieces
+
+
 def test_a_long_line_that_comes_byte_by_byte_is_not_added_up_each_time():
     async def read() -> list[bytes]:
         chunks = Chunks([b"."] * 20_000)
         return [line async for line in read_lines(chunks, 15_000)]  # type: ignore[arg-type]
 
     began = time.process_time()
-    assert [len(line) for line in asyncio.run(read())] == [15_001, 4_999]
+    assert [len(line) for line in asyncio.run(read())] == [15_000, 5_000]
     assert time.process_time() < began + 1
 
 

@@ -16,7 +16,7 @@ from et_kube.resources import Json
 from et_notices.polling import MOST_WORDS, Poller
 from et_notices.telling import MANAGER, Node, Unheld
 from fakes.clock import FakeClock
-from fakes.metadata import AzureService, GcpService, TencentService
+from fakes.metadata import AwsService, AzureService, GcpService, TencentService
 from fakes.nodes import NodeServer
 from tests.unit.notices.rigs import CloudWorld, at, build_ask, build_server, make_aws_world, write
 
@@ -201,6 +201,49 @@ async def test_an_end_of_which_nobody_says_when_is_told_by_the_clock_of_the_api_
         world.service.plan("Preempt", "pool_7", status="Started")
         await pass_time(5)
     assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:01:05Z"
+
+
+async def test_an_end_is_far_away_only_by_the_clock_of_the_api_server():
+    clock = WrongClock()
+    world = CloudWorld(AwsService(clock.monotonic), clock=clock)
+    world.server.strike = clock.hear
+    async with world.running() as pass_time:
+        await pass_time(60)
+        clock.wrong = timedelta(days=-40)
+        world.service.take_back(write(at(180)))
+        await pass_time(5)
+    assert world.server.annotations[LEAVING_AT] == "2026-01-01T00:03:00Z"
+
+
+async def test_for_an_end_that_stays_far_away_the_time_is_asked_once_in_a_while():
+    world = make_aws_world()
+    tries = 0
+
+    def note() -> None:
+        nonlocal tries
+        tries += 1
+
+    async with world.running() as pass_time:
+        await pass_time(60)
+        world.server.strike = note
+        world.service.take_back(write(at(40 * 86400)))
+        await pass_time(3600)
+        assert LEAVING_AT not in world.server.annotations
+    assert 50 <= tries <= 60
+
+
+async def test_whether_anothers_word_is_over_is_told_by_the_clock_of_the_api_server():
+    clock = WrongClock()
+    world = CloudWorld(AwsService(clock.monotonic), clock=clock)
+    world.server.strike = clock.hear
+    theirs = {LEAVING_AT: write(at(90)), LEAVING_REASON: "maintenance"}
+    world.server.annotate(theirs)
+    async with world.running() as pass_time:
+        await pass_time(60)
+        clock.wrong = timedelta(minutes=20)
+        world.service.take_back(write(at(180)))
+        await pass_time(5)
+    assert world.server.annotations == OTHERS | theirs
 
 
 class SlowNode(Node):

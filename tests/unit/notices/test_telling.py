@@ -20,7 +20,6 @@ from et_notices.judging import Word
 from et_notices.telling import TRIES, Unheld
 from tests.unit.notices.rigs import at, build_node, build_server
 
-NOW = at(0)
 WORD = Word(at(120), "AWS takes the spot instance back", at(-60))
 SAID = {
     LEAVING_AT: "2026-01-01T00:02:00Z",
@@ -30,27 +29,31 @@ SAID = {
 OTHERS = {"others": "stay"}
 
 
+def now() -> datetime:
+    return at(0)
+
+
 async def test_a_word_is_three_annotations_and_taking_it_back_takes_these_alone():
     server = build_server()
     node = build_node(server)
-    await node.say(WORD, NOW)
+    await node.say(WORD, now)
     assert server.annotations == OTHERS | SAID
-    await node.say(Word(advised=at(-60)), NOW)
+    await node.say(Word(advised=at(-60)), now)
     assert server.annotations == OTHERS | {LEAVING_ADVISED: SAID[LEAVING_ADVISED]}
-    await node.say(Word(), NOW)
+    await node.say(Word(), now)
     assert server.annotations == OTHERS
 
 
 async def test_a_new_life_takes_back_what_a_former_one_has_said():
     server = build_server()
-    await build_node(server).say(WORD, NOW)
-    await build_node(server).say(Word(), NOW)
+    await build_node(server).say(WORD, now)
+    await build_node(server).say(Word(), now)
     assert server.annotations == OTHERS
 
 
 async def test_what_the_node_says_is_what_everybody_reads():
     server = build_server()
-    await build_node(server).say(WORD, NOW)
+    await build_node(server).say(WORD, now)
     found = find_notice(server.node)
     assert found is not None
     assert (found.is_firm, found.deadline, found.reason) == (True, at(120), WORD.reason)
@@ -64,9 +67,9 @@ async def test_somebody_elses_word_stands_where_it_ends_no_later_and_is_not_take
     theirs = {LEAVING_AT: format_time(at(60)), LEAVING_REASON: "the rack"}
     server.annotate(theirs)
     node = build_node(server)
-    await node.say(WORD, NOW)
+    await node.say(WORD, now)
     assert server.annotations == OTHERS | theirs | {LEAVING_ADVISED: SAID[LEAVING_ADVISED]}
-    await node.say(Word(), NOW)
+    await node.say(Word(), now)
     assert server.annotations == OTHERS | theirs
 
 
@@ -76,23 +79,23 @@ async def test_somebody_elses_word_stands_where_it_ends_no_later_and_is_not_take
 async def test_one_that_ends_later_or_is_long_over_gives_way(theirs: datetime):
     server = build_server()
     server.annotate({LEAVING_AT: format_time(theirs)})
-    await build_node(server).say(WORD, NOW)
+    await build_node(server).say(WORD, now)
     assert server.annotations == OTHERS | SAID
 
 
 async def test_what_somebody_has_changed_since_is_his():
     server = build_server()
     node = build_node(server)
-    await node.say(WORD, NOW)
+    await node.say(WORD, now)
     server.annotate({LEAVING_AT: format_time(at(60)), LEAVING_REASON: None})
-    await node.say(Word(), NOW)
+    await node.say(Word(), now)
     assert server.annotations == OTHERS | {LEAVING_AT: format_time(at(60))}
 
 
 async def test_the_node_is_read_as_it_is_without_our_words():
     server = build_server()
     node = build_node(server)
-    await node.say(WORD, NOW)
+    await node.say(WORD, now)
     seen = await node.look()
     assert seen["metadata"]["annotations"] == OTHERS
     assert seen["spec"]["providerID"].startswith("aws://")
@@ -103,7 +106,7 @@ async def test_without_the_policy_nothing_is_said():
     server = build_server()
     server.is_held = False
     with pytest.raises(Unheld, match="may change all of a node: install the policy"):
-        await build_node(server).say(WORD, NOW)
+        await build_node(server).say(WORD, now)
     assert not server.writes
 
 
@@ -151,8 +154,8 @@ async def test_a_node_that_changes_meanwhile_is_looked_at_again_some_times(
 
     server.strike = change
     if is_said:
-        await node.say(WORD, NOW)
+        await node.say(WORD, now)
     else:
         with pytest.raises(Conflict):
-            await node.say(WORD, NOW)
+            await node.say(WORD, now)
     assert (LEAVING_AT in server.annotations) == is_said
