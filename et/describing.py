@@ -30,7 +30,7 @@ from et.reading import (
     read_scalings,
 )
 from et.screens import Screen, cut, format_clock, format_duration, style_phase
-from et.stories import JOB, Entry, tell_story
+from et.stories import JOB, Entry, choose_events, tell_story
 from et_contract.pods import Role, read_command
 from et_kube.errors import KubeError
 from et_kube.racing import run_within
@@ -68,7 +68,8 @@ async def read_account(cluster: Cluster, name: str) -> Account:
     scalings = await read_scalings(cluster, job)
     decoded = [decode_scaling(scaling) for scaling in scalings]
     pods = await read_pods(cluster, job)
-    story = tell_story(job, decoded, await read_events(cluster, job, decoded))
+    is_told = choose_events(job, decoded)
+    story = tell_story(job, decoded, await read_events(cluster, job.key.namespace, is_told))
     loss = await read_loss(cluster, job, pods)
     return Account(job, stored, scalings, pods, story, loss)
 

@@ -17,7 +17,6 @@ from typing import TypeVar
 from et.clusters import Cluster, get_meta
 from et.errors import EtError
 from et.steps import MAX_LINE, find_cause, parse_step, tell_cause
-from et.stories import read_event
 from et_contract.admissions import ADMITTED, DEFAULT_QUEUE, NO_QUEUE
 from et_contract.pods import LABEL_JOB, Role
 from et_kube.errors import KubeError, NotFound
@@ -36,7 +35,6 @@ from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
-from et_operator.model.scalings import Scaling
 from et_operator.model.texts import count
 from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.model.jobs import Admission
@@ -141,18 +139,14 @@ async def read_pods_called(cluster: Cluster, job: str) -> list[Pod]:
 
 
 async def read_events(
-    cluster: Cluster, job: TrainingJob, scalings: Iterable[Scaling] = ()
+    cluster: Cluster, namespace: str, is_told: Callable[[Json], bool]
 ) -> list[Json]:
-    """The Events that the server still has of the job, its pods, and these scalings of it.
-
-    Of a namespace there may be many more.
-    """
-    uids = {scaling.uid: scaling for scaling in scalings}
+    """The Events in the namespace that are told (stories.py): there may be many more."""
 
     def look(event: Json) -> Json | None:
-        return event if read_event(event, job, uids) is not None else None
+        return event if is_told(event) else None
 
-    listing = await cluster.api.list(EVENTS, job.key.namespace, keep=look)
+    listing = await cluster.api.list(EVENTS, namespace, keep=look)
     return list(filter(None, listing.items))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -75,6 +75,12 @@ def tell_story(
         known[entry.about].append(entry)
     new = [entry for entry in others if not any(_is_same(entry, o) for o in known[entry.about])]
     return sorted([*told, *new], key=lambda entry: entry.at)
+
+
+def choose_events(job: TrainingJob, scalings: Iterable[Scaling] = ()) -> Callable[[Json], bool]:
+    """Which Events say something of the job, its pods, and these scalings of it."""
+    uids = {scaling.uid: scaling for scaling in scalings}
+    return lambda event: read_event(event, job, uids) is not None
 
 
 def read_event(event: Json, job: TrainingJob, scalings: Mapping[str, Scaling]) -> Entry | None:

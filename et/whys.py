@@ -31,7 +31,7 @@ from et.reading import (
     read_silence,
 )
 from et.screens import Screen, format_duration, style_phase
-from et.stories import JOB, Entry, drop_past, tell_story
+from et.stories import JOB, Entry, choose_events, drop_past, tell_story
 from et_contract.admissions import ADMITTED, REFUSED, AdmissionState
 from et_kube.errors import KubeError, Refused
 from et_operator.codec.decoding import decode_job
@@ -57,7 +57,8 @@ async def explain(cluster: Cluster, screen: Screen, name: str, *, as_json: bool)
     stored = await read_job(cluster, name)
     job, admission = decode_job(stored), read_admission(stored)
     line = await _read_line(cluster, find_queue(job, admission))
-    events = drop_past(await read_events(cluster, job), await _read_pods(cluster, job))
+    events = await read_events(cluster, job.key.namespace, choose_events(job))
+    events = drop_past(events, await _read_pods(cluster, job))
     story = tell_story(job, [], events)
     now = cluster.clock.now()
     facts = list(list_reasons(job, admission, line, story, now))

@@ -136,7 +136,7 @@ def _parse_float(digits: str) -> float:
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether it has more levels than that; level by level, no recursion."""
+    """Whether the value has more levels than that; level by level, no recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(depth):
         level = [

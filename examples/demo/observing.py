@@ -200,12 +200,15 @@ class Observer:
         return sum(pod.role is Role.WORKER and pod.phase == "Running" for pod in pods)
 
     async def _tell_events(self) -> None:
-        for event in await read_events(self._cluster, self.namespace):
-            uid, about = event["metadata"]["uid"], event.get("involvedObject") or {}
-            if about.get("uid") in self._uids and uid not in self._told:
-                self._told.add(uid)
-                words = f"{about.get('name')}: {event.get('reason')}: {event.get('message')}"
-                print(f"          {escape(words)}", flush=True)
+        def is_new(event: Json) -> bool:
+            is_ours = (event.get("involvedObject") or {}).get("uid") in self._uids
+            return is_ours and event["metadata"]["uid"] not in self._told
+
+        for event in await read_events(self._cluster, self.namespace, is_new):
+            about = event["involvedObject"]
+            self._told.add(event["metadata"]["uid"])
+            words = f"{about.get('name')}: {event.get('reason')}: {event.get('message')}"
+            print(f"          {escape(words)}", flush=True)
 
 
 def _tell(training: Training, moment: Moment) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from et.frames import View
 from et.logs import LauncherLog
+from et.pictures import Picture
 from et.reading import SCALINGS, explain_end, read_events, read_scalings
+from et.stories import choose_events
 from et.watching import Watcher
 from et_kube.resources import Json
 from et_operator.codec.decoding import decode_scaling
@@ -76,7 +77,8 @@ async def test_of_a_namespaces_events_those_of_the_job_are_kept():
         for kind, name, uid in told + others
     ]
     api = StoredApi(events)
-    found = await read_events(join_stored(api), job, [decode_scaling(scaling)])
+    is_told = choose_events(job, [decode_scaling(scaling)])
+    found = await read_events(join_stored(api), job.key.namespace, is_told)
     assert [event["message"] for event in found] == ["job", "ours", "job-worker-0"]
     assert api.kept == found
 
@@ -84,7 +86,7 @@ async def test_of_a_namespaces_events_those_of_the_job_are_kept():
 async def test_while_a_scaling_waits_its_job_is_watched_with_few_lists():
     api = StoredApi([make_scaling("ours", "job")])
     cluster = join_stored(api)
-    watcher = Watcher(cluster, make_screen(), View(make_job()), LauncherLog(cluster))
+    watcher = Watcher(cluster, make_screen(), Picture(make_job()), LauncherLog(cluster))
     assert isinstance(cluster.clock, FakeClock)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watcher.tell())
