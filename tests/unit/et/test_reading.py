@@ -92,5 +92,5 @@ async def test_while_a_scaling_waits_its_job_is_watched_with_few_lists():
         task = group.create_task(watcher.tell())
         await cluster.clock.advance(60 * SECOND)
         task.cancel()
-    assert watcher.view.scalings
+    assert watcher.picture.scalings
     assert 60 <= sum(resource in SCALINGS for resource in api.lists) <= 62
