@@ -154,11 +154,8 @@ class Poller:
         """Whether to ask now; for what is far away, which may stay so, once in a while."""
         if self._judge.needs_time(notices):
             return True
-        now = self._clock.monotonic()
-        if now < self._far_after or not self._judge.is_far(notices, self._clock.now()):
-            return False
-        self._far_after = now + DOUBTING.total_seconds()
-        return True
+        is_due = self._clock.monotonic() >= self._far_after
+        return is_due and self._judge.is_far(notices, self._clock.now())
 
     async def _hear_time(self) -> None:
         """Have the API server say what time it is: others read by it when the node ends.
@@ -168,6 +165,7 @@ class Poller:
         """
         with suppress(KubeError):
             await self._node.look()
+            self._far_after = self._clock.monotonic() + DOUBTING.total_seconds()
 
     def _yields(self, word: Word) -> bool:
         return word == self._yielded and self._clock.monotonic() < self._look_after

@@ -6,7 +6,6 @@ sighting goes into the store, and asks for a pass.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -132,7 +131,7 @@ class Scheduler:
         decision = await self._plan_apart(snapshot)
         self._publisher.offer(decision.queues)
         if self._recording is not None and decision.changes:
-            await asyncio.to_thread(self._recording.keep, snapshot)
+            await self._recording.offer(snapshot)
         return decision
 
     def _build_reflector(self, api: Rest, resource: Resource) -> Reflector:

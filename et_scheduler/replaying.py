@@ -1,14 +1,16 @@
 """Passes in a file: kept while they are decided, and decided again for whoever looks into one.
 
 assembly.py records, cli.py replays. A record needs no cluster: planning decides from a line of it
-what it has decided then. A disk that is full costs records, and no pass. Names may be hashed in it:
-whoever is given the record sees a cluster, and not whose.
+what it has decided then. A disk that is full or hangs costs records, and no pass. Names may be
+hashed in it: whoever is given the record sees a cluster, and not whose.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable
+from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -24,6 +26,8 @@ log = structlog.get_logger()
 
 MOST_BYTES = 2**28
 """A record that has grown so large is begun anew; the one before it is kept beside it."""
+PATIENCE = timedelta(seconds=10)
+"""So long a pass waits for the disk."""
 
 
 class Recording:
@@ -33,12 +37,34 @@ class Recording:
     hashed, and the file is begun anew: one name has one hash in it.
     """
 
-    def __init__(self, path: Path, most: int = MOST_BYTES, salt: bytes = b"") -> None:
+    def __init__(
+        self,
+        path: Path,
+        most: int = MOST_BYTES,
+        salt: bytes = b"",
+        patience: timedelta = PATIENCE,
+    ) -> None:
         self._path = path
         self._most = most
+        self._patience = patience
         self._hash_name = partial(hash_name, salt) if salt else None
         self._is_foreign = bool(salt)
         """Whether what is there was written with another salt."""
+        self._writing: asyncio.Future[None] | None = None
+
+    async def offer(self, snapshot: Snapshot) -> None:
+        """Add one, beside the event loop: it is waited for, but not for a disk that hangs.
+
+        While that lasts all others are left out.
+        """
+        if self._writing is not None and not self._writing.done():
+            return
+        self._writing = asyncio.get_running_loop().run_in_executor(None, self.keep, snapshot)
+        await asyncio.wait({self._writing}, timeout=self._patience.total_seconds())
+        if self._writing.done():
+            self._writing.result()
+        else:
+            log.warning("passes are not recorded: the disk does not answer", file=str(self._path))
 
     def keep(self, snapshot: Snapshot) -> None:
         """Add one; returns when it is written."""

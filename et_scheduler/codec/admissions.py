@@ -105,6 +105,7 @@ def encode_admission(admission: Admission) -> dict[str, Any]:
         "gaveFor": None if gift is None else {"kind": gift.purpose.value, "uid": gift.uid or None},
         "evictions": [
             {"uid": one.uid, "queue": one.queue, "at": write_moment(one.at)}
+            | ({"early": True} if one.is_early else {})
             for one in admission.evictions[-MAX_EVICTIONS:]
         ]
         or None,
@@ -136,4 +137,4 @@ def _decode_gift(body: Json) -> Gift | None:
 
 def _decode_eviction(body: Json) -> Eviction:
     uid, queue = read_text(body, "uid", _MAX_UID), read_text(body, "queue", _MAX_QUEUE)
-    return Eviction(uid, queue, read_moment(body, "at") or 0)
+    return Eviction(uid, queue, read_moment(body, "at") or 0, read_flag(body, "early"))

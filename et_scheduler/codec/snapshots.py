@@ -130,7 +130,7 @@ def _unpack(hint: Any, body: Any, shapes: Sequence[Shape]) -> Any:
     if origin is tuple:
         kinds = inner[:1] * len(body) if inner[-1] is Ellipsis else inner
         return tuple(_unpack(kind, item, shapes) for kind, item in zip(kinds, body, strict=True))
-    if origin is frozenset:
+    if origin is frozenset and isinstance(body, list):
         return frozenset(str(item) for item in body)
     if origin is Mapping:
         return {str(key): _unpack(inner[1], item, shapes) for key, item in body.items()}

@@ -36,11 +36,12 @@ class Gift:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """The job was evicted for this one, of this queue, then."""
+    """The job was evicted for this one, of this queue, then; `is_early`: before it stood."""
 
     uid: str
     queue: str
     at: int
+    is_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)

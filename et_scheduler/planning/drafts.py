@@ -184,7 +184,7 @@ class Draft:
         more, then after two.
         """
         admission, rules = standing.admission, self.rules
-        hours = count_hours(admission.rounds)
+        hours = count_hours(admission.rounds) if admission.round_at is not None else 0
         is_over = not hours or self.has_passed(admission.round_at, hours * rules.evicted_again)
         return 0 if is_over else hours
 

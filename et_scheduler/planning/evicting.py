@@ -197,7 +197,8 @@ def evict(draft: Draft, victim: Standing, waiter: Standing) -> None:
     recent = [
         one for one in victim.admission.evictions if draft.now - one.at < draft.rules.evicted_again
     ]
-    evictions = (*recent, Eviction(uid, queue, draft.now))
+    is_early = victim.admission.bound_at is None
+    evictions = (*recent, Eviction(uid, queue, draft.now, is_early))
     text = f"makes room for {draft.name_for_others(waiter)}"
     send_back(draft, victim, Reason.EVICTED, text, evictions=evictions)
 

@@ -58,12 +58,16 @@ class Hearing:
 
     @cached_property
     def gone_for(self) -> Mapping[str, int]:
-        """For whom whole jobs have gone, and when last: who cannot be written has not gone."""
+        """For whom whole jobs have gone, and when last: who cannot be written has not gone.
+
+        Who had not come to stand loses nothing. What a clock that was wrong calls later than now
+        is not heard before it is set right, or now has come.
+        """
         found: dict[str, int] = {}
         for one in self._standings.values():
             for eviction in one.was.evictions if one.was is not None else ():
-                at = min(eviction.at, self._now)
-                found[eviction.uid] = max(at, found.get(eviction.uid, at))
+                if eviction.at <= self._now and not eviction.is_early:
+                    found[eviction.uid] = max(eviction.at, found.get(eviction.uid, 0))
         return found
 
     def may_ask(self, standing: Standing) -> bool:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from et_contract import frames
-from et_contract.documents import Member
+from et_contract.documents import Member, MemberState
 from et_kube.errors import StreamEnded, Unreachable
 from launcher.broker.brokering import Broker
 
@@ -55,18 +55,23 @@ class Caller:
         self._broker = broker
         self._folder = folder
         self._told: tuple[int, list[str]] | None = None
-        """By which connection PID 1 was told which workers are wanted."""
+        """By which connection PID 1 was told which workers have not gone."""
 
     def look(self) -> None:
-        """What is wanted, or PID 1's connection, may have changed: agents of others are to end.
+        """Who has gone, or PID 1's connection, may have changed: the agents of others are to end.
 
         PID 1 may have some of which we know nothing: of workers that went while no broker ran, or
-        of whom a broker before us has told in vain. Before the config is known all may be wanted.
+        of whom a broker before us has told in vain. Before the config is known all may be there.
+        One that says it is closed may hold an end that its shim has not heard: it stays.
         """
-        launcher = self._broker.launcher
-        if launcher is None or self._broker.hosts.config is None:
+        launcher, hosts = self._broker.launcher, self._broker.hosts
+        if launcher is None or hosts.config is None:
             return
-        present = launcher, list(self._broker.wanted())
+        members = {} if hosts.is_fenced else hosts.members
+        present = (
+            launcher,
+            [uid for uid, member in members.items() if member.state is not MemberState.GONE],
+        )
         if present != self._told and self._tell(frames.DETACH, {"wanted": present[1]}):
             self._told = present
 

@@ -60,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._touch = touch
         self._decoder = frames.Decoder()
         self._peer = 0
+        self._has_news = False
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -88,24 +89,28 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        taken, has_news = 0, False
+        taken = 0
         try:
             for frame in islice(self._decoder, FRAMES_A_TURN):
                 self._broker.take_peer_frame(self._peer, frame, asyncio.get_running_loop().time())
-                has_news = has_news or frame.type != frames.ACK
+                self._has_news = self._has_news or frame.type != frames.ACK
                 taken += 1
                 if transport.is_closing():
                     break
         except ProtocolError as error:
             self._refuse(str(error))
+        except Exception:
+            transport.abort()  # as asyncio does for what it calls itself: a shim comes back then
+            raise
         self._wires.note_unfinished(self._peer, self._decoder.unfinished)
-        if has_news:
-            self._touch()
-        if taken < FRAMES_A_TURN:
-            transport.resume_reading()
-        else:
+        if taken == FRAMES_A_TURN:
             transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._take_turn)
+            return
+        transport.resume_reading()
+        if self._has_news:
+            self._has_news = False
+            self._touch()
 
     def _refuse(self, reason: str) -> None:
         """Who breaks a rule is told which, and cut off."""

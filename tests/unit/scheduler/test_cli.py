@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -200,6 +203,24 @@ def test_a_record_with_a_shape_that_is_not_in_it_is_refused(shape: str) -> None:
             f'{{"cluster":{{"headroom":{{"shape":{shape},"pods":1}}}},'
             '"queues":[],"jobs":[],"now":1,"shapes":[]}'
         )
+
+
+async def test_a_disk_that_hangs_holds_up_no_pass(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "passes")  # whoever opens it waits for who reads it
+    recording = Recording(tmp_path / "passes", patience=timedelta(seconds=0.01))
+    for now in range(1, 4):
+        await recording.offer(Snapshot(Cluster(), (), (), now))
+    with (tmp_path / "passes").open() as file:
+        [line] = await asyncio.to_thread(file.readlines)
+    assert decode_snapshot(line).now == 1
+
+
+@pytest.mark.parametrize("ports", ['["TCP/80"]', '"TCP/80"'])
+def test_ports_of_a_former_version_are_refused(ports: str) -> None:
+    node = f'{{"name":"n","allocatable":{{}},"ports":{ports}}}'
+    line = f'{{"cluster":{{"nodes":[{node}]}},"queues":[],"jobs":[],"now":1}}'
+    with pytest.raises(ValueError, match="not a snapshot"):
+        decode_snapshot(line)
 
 
 def test_a_record_does_not_grow_for_ever(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ MAYBE = st.none() | MOMENTS
 NAMES = st.lists(st.from_regex(r"[a-z]{1,9}", fullmatch=True), max_size=5).map(tuple)
 NAME = st.from_regex(r"[a-z]{1,9}", fullmatch=True)
 NUMBERS = st.integers(0, MAX_INTEGER)
+FLAGS = st.booleans()
 ADMISSIONS = st.builds(
     Admission,
     number=NUMBERS,
@@ -59,7 +60,9 @@ ADMISSIONS = st.builds(
     bound_at=MAYBE,
     short_since=MAYBE,
     gave_for=st.none() | st.builds(Gift, st.sampled_from(Purpose), st.just("") | NAME),
-    evictions=st.lists(st.builds(Eviction, NAME, NAME, MOMENTS), max_size=3).map(tuple),
+    evictions=st.lists(st.builds(Eviction, NAME, NAME, MOMENTS, st.booleans()), max_size=3).map(
+        tuple
+    ),
     attempts=NUMBERS,
     grown_from=st.integers(0, 1024),
     retry_at=MAYBE,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from et_contract.admissions import AdmissionState
 from et_scheduler.model.cluster import Cluster, Leaving, Node
 from et_scheduler.model.decisions import Change, Decision
-from et_scheduler.model.jobs import Admission, Job
+from et_scheduler.model.jobs import Admission, Eviction, Job
 from et_scheduler.model.reasons import Reason
 from et_scheduler.model.shapes import CPU, HOUR, MINUTE, PODS, SECOND
 from et_scheduler.planning.passing import decide
@@ -127,6 +129,35 @@ def test_who_has_not_gone_counts_for_none() -> None:
             break
     assert night.gone == ["v5"]
     assert night.told.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("at", "is_early", "rounds"),
+    [
+        pytest.param(NOW - SECOND, False, 1, id="went"),
+        pytest.param(NOW - SECOND, True, 0, id="went before it stood"),
+        pytest.param(NOW + MINUTE, False, 0, id="by a clock that is ahead"),
+    ],
+)
+def test_who_has_gone_is_counted_once_and_by_no_clock_that_is_ahead(
+    at: int, is_early: bool, rounds: int
+) -> None:
+    """The server's times tell that it is ours that is behind, and so nothing is set right."""
+    night = Night()
+    gone = Admission(1, queue="main", evictions=(Eviction("gang", "main", at, is_early),))
+    night.nodes["v7"] = replace(night.nodes["v7"], taken=FULL)
+    night.jobs["v7"] = replace(make_job("v7", 8, 8), admission=gone, created=NOW + MINUTE)
+    night.jobs["gang"] = replace(night.jobs["gang"], preempts=False)
+    for _ in range(3):
+        night.go_on()
+    assert night.told.rounds == rounds
+
+
+def test_rounds_that_a_former_version_has_counted_end_with_no_moment_of_theirs() -> None:
+    night = Night()
+    night.jobs["gang"] = replace(night.jobs["gang"], admission=replace(night.told, rounds=2))
+    night.go_on()
+    assert night.gone == ["v7"]
 
 
 def test_who_stands_begins_anew() -> None:

@@ -115,6 +115,7 @@ def test_who_does_not_stand_gives_back_the_node_that_one_of_higher_rank_holds(
     told = take_room(seek(count, priority=-9), there)
     assert list_gone(told) == ["seeks"]
     assert told["seeks"].evictions[-1].uid == "waits"
+    assert told["seeks"].evictions[-1].is_early
     assert told["waits"].reason is Reason.ROOM_COMES  # it holds the node
 
 

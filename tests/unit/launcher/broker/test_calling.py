@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,11 @@ class Broker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.told: list[tuple[str, dict[str, Any]]] = []
-        self.members = {MEMBER.uid: MEMBER}
         self.launcher: int | None = 1
         self.hosts = HostList("job-uid", 1, config=HostConfig("job", "ns", "job-uid", 1, 1, 1, 1))
+        self.hosts.members = {MEMBER.uid: MEMBER}
         self.servers: list[asyncio.Server] = []
         self.is_there = True
-
-    def wanted(self) -> dict[str, Member]:
-        return self.members
 
     def tell_launcher(self, data: bytes) -> bool:
         if not self.is_there:
@@ -83,12 +81,17 @@ async def test_pid_1_is_asked_for_the_agent_and_bytes_go_both_ways(broker: Broke
     assert broker.told == [("ATTACH", body)]
 
 
-async def test_the_agent_of_a_worker_that_nobody_wants_any_more_is_ended(broker: Broker) -> None:
+async def test_the_agent_of_a_worker_that_has_gone_is_ended_and_of_none_that_leaves(
+    broker: Broker,
+) -> None:
     await broker.start_agent()
     caller = make_caller(broker)
     async with caller.open(MEMBER):
         caller.look()
-    broker.members, broker.is_there = {}, False
+    broker.hosts.members = {MEMBER.uid: replace(MEMBER, state=MemberState.DRAINING)}
+    caller.look()
+    broker.hosts.members = {MEMBER.uid: replace(MEMBER, state=MemberState.GONE)}
+    broker.is_there = False
     caller.look()
     broker.is_there = True
     caller.look()
@@ -101,7 +104,7 @@ def test_each_connection_of_pid_1_is_told_whose_agents_go_on(broker: Broker) -> 
     config, broker.hosts.config = broker.hosts.config, None
     caller = make_caller(broker)
     caller.look()
-    assert broker.told == [], "before the config is known all may be wanted"
+    assert broker.told == [], "before the config is known all may be there"
     broker.hosts.config = config
     for broker.launcher in (1, None, 2, 2):
         caller.look()

@@ -226,6 +226,34 @@ async def test_a_connection_that_says_much_at_once_leaves_all_others_their_turn(
     assert broker.taken.count(1) == 1001
 
 
+async def test_what_a_connection_says_at_once_is_one_piece_of_news():
+    broker, touched = Taker(most=10_000), []
+    connection = Connection(broker, broker.wires, lambda: touched.append(len(broker.taken)))
+    connection.connection_made(StuckTransport())
+    connection.data_received(frames.encode(frames.HOSTS) * 1000)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert touched == [1000]
+
+
+async def test_a_defect_in_a_later_turn_ends_the_connection_as_in_the_first():
+    class Faulty(Taker):
+        def take_peer_frame(self, peer: int, frame: Frame, now: float) -> None:
+            super().take_peer_frame(peer, frame, now)
+            if len(self.taken) > FRAMES_A_TURN:
+                raise RuntimeError("a defect")
+
+    broker = Faulty(most=10_000)
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    connection, wire = await connect(broker.wires, broker)
+    connection.data_received(frames.encode(frames.HOSTS) * 100)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert wire.is_aborted
+    assert len(told) == 1
+
+
 async def test_of_who_was_cut_off_nothing_more_is_taken():
     broker = Taker(most=FRAMES_A_TURN + 3)
     flood, _ = await connect(broker.wires, broker)
