@@ -16,6 +16,7 @@ from et_scheduler.codec.reading import (
     MAX_INTEGER,
     find_choice,
     read_choice,
+    read_flag,
     read_integer,
     read_moment,
     read_object,
