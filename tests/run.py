@@ -202,7 +202,6 @@ STEPS = (
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
     ("helm", "the chart, linted", [PY, "-m", "devcluster", "helm", "lint", "--strict", CHART]),
-    ("packages", "chart, wheel and sdist", [*PYTEST, *BY_FILE, "tests/packaging"]),
     ("images", "the images", [PY, "-m", "devcluster", "images", "--load"]),
     ("deploy", "the operator, with the rights of deploy/", [PY, "-m", "devcluster", "deploy"]),
     ("specs", "bad manifests, some of them", [PY, "-m", "tests.specs", "--short"]),
@@ -219,6 +218,13 @@ STEPS_BESIDE = (
         first="old-python",
         last="transport",
         within=300.0,
+    ),
+    StepBeside(
+        ("packages", "chart, wheel and sdist", [*PYTEST, *BY_FILE, "tests/packaging"]),
+        first="images",
+        last="contract",
+        within=300.0,
+        gives_way=True,
     ),
     StepBeside(  # a cluster of its own; the one that is tested on mostly waits meanwhile
         ("devcluster", "the cluster itself", [*PYTEST, "-m", "cluster", "tests/cluster"]),
