@@ -252,11 +252,15 @@ def test_amounts_times_k_change_nothing_but_scale(drawn: Any, seconds: int, fact
     ]
 
 
+TIMES = {"created", "cooldown", "since", "at"}
+"""Of the model's fields; all others are called `..._at` or `..._since`."""
+
+
 def stretch(thing: Any, factor: int) -> Any:
     """The same with all its times and durations so many times as long."""
-    times = ("created", "cooldown", "since", "queued_at", "unfit_since", "bound_at", "at")
-    times += ("short_since", "retry_at", "resized_at", "levelled_at", "levelled_since")
-    known = {name: getattr(thing, name) for name in times if hasattr(thing, name)}
+    names = [field.name for field in fields(thing)]
+    times = [name for name in names if name in TIMES or name.endswith(("_at", "_since"))]
+    known = {name: getattr(thing, name) for name in times}
     return replace(thing, **{name: t * factor for name, t in known.items() if t is not None})
 
 
