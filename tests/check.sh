@@ -7,7 +7,7 @@ UNIT=("$PY" -m pytest -q -m "not cluster and not long")
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX="${XDG_CACHE_HOME:-$HOME/.cache}/et-operator/bytecode"
 # half of the tests, beside all that follows and shown after it: of two processes each finds its own tests, of two workers each finds all
-HALF=(tests/unit/planning tests/unit/et tests/unit/launcher/ranks)
+HALF=(tests/unit/planning tests/unit/scheduler tests/unit/et tests/unit/launcher/ranks)
 said=$(mktemp)
 "${UNIT[@]}" "${HALF[@]}" "$@" >"$said" 2>&1 &
 beside=$!
@@ -19,8 +19,8 @@ step "import-linter" "${PY%python}lint-imports" --no-logo
 step "vermin (3.7 for what runs in user containers)" "${PY%python}vermin" --quiet --target=3.7- --violations \
     --no-tips et_contract/{frames,hosts,names,options,paths,scripts,starters,texts,wrappers}.py launcher/boot.py launcher/protocol launcher/agent launcher/shim launcher/ssh launcher/ranks hostdiscovery
 step "changelog" "$PY" -m towncrier build --draft >/dev/null
-step "unit tests, without those of planning, et and ranks" "${UNIT[@]}" tests/unit tests/devcluster tests/contract "${HALF[@]/#/--ignore=}" "$@"
-echo "==> unit tests of planning, et and ranks"
+step "unit tests, without those of planning, scheduler, et and ranks" "${UNIT[@]}" tests/unit tests/devcluster tests/contract "${HALF[@]/#/--ignore=}" "$@"
+echo "==> unit tests of planning, scheduler, et and ranks"
 wait "$beside" && passed=true || passed=false
 cat "$said"
 $passed
