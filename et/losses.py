@@ -28,6 +28,9 @@ LONG = 5.0
 """Seconds from which on it is worth a word how they are saved."""
 STEADY = 5.0
 """Seconds for which it trains as before until that is believed: what breaks again is one loss."""
+UNBROKEN = 30.0
+"""The same where it has trained on without a sign of a loss: a pod that was deleted without grace
+is away at once, while its node may let its process train on for a while."""
 HANGING = 30.0
 """A pause of so many seconds is more than a ring costs that is broken at once."""
 _MOVED = re.compile(
@@ -80,6 +83,8 @@ class Loss:
     """Seconds for which the worker in its place waited for a node with room."""
     steady: float | None = None
     """Since when it trains as before, as far as was seen: a ring may break again at once."""
+    signs: tuple[int, int, int] = (0, 0, 0)
+    """What the steps have shown of it by the last look (Training.signs)."""
     is_announced: bool = False
     """The worker was told that it ends: an Event tells how it left."""
 
@@ -144,11 +149,13 @@ class Loss:
             has_joined = now - self.back >= JOINING
         else:
             has_joined = training.size == training.size_before
-        if not (training.heard > self.back and training.is_ahead and has_joined):
-            self.steady = None
+        before, self.signs = self.signs, training.signs
+        goes_on = training.heard > self.back and training.is_ahead and has_joined
+        if not goes_on or self.signs != before:
+            self.steady = now if goes_on else None
             return False
         self.steady = now if self.steady is None else self.steady
-        return training.heard - self.steady >= STEADY
+        return training.heard - self.steady >= (STEADY if any(self.signs) else UNBROKEN)
 
 
 @dataclass(slots=True)

@@ -48,6 +48,8 @@ class Training:
     size: int | None = None
     is_ahead: bool = False
     """The newest step was not told of before."""
+    resized: int = 0
+    """How often its size has changed since the loss."""
     spacing: int = 1
     """From one number that is told to the next, most often."""
     heard: float = 0.0
@@ -76,7 +78,9 @@ class Training:
         self.lines += 1
         rank = parse_rank(text)
         self.heard = now
-        self.size = step.size if step.size is not None else self.size
+        if step.size is not None:
+            self.resized += self.loss is not None and step.size != self.size
+            self.size = step.size
         course = self.courses.get(rank) or self._begin_course(rank)
         course.epoch = step.epoch if step.epoch is not None else course.epoch
         before = self._last
@@ -111,6 +115,11 @@ class Training:
     def tells(self) -> bool:
         """Whether it tells of steps at all."""
         return bool(self.moments)
+
+    @property
+    def signs(self) -> tuple[int, int, int]:
+        """What its steps show of a loss: how many pauses, changes of size, and steps again."""
+        return len(self.list_pauses()), self.resized, self.again
 
     @property
     def again(self) -> int:

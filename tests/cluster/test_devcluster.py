@@ -335,9 +335,9 @@ def test_a_stopped_kubelet_leaves_its_containers_and_is_started_again(cluster: N
 
 def test_a_cut_node_is_not_ready_until_it_is_healed(cluster: None) -> None:
     succeed("fault", "cut", "node-1")
-    wait_for(lambda: not is_ready(), seconds=60)
+    wait_for(lambda: not is_ready(), seconds=150)  # 20 s of them are what nodes are granted
     succeed("fault", "heal", "node-1")
-    wait_for(is_ready, seconds=60)
+    wait_for(is_ready, seconds=120)
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,36 @@ def test_it_is_over_when_all_are_hosts_and_train_or_after_a_minute():
     assert loss.is_over(44.0)
 
 
+def test_who_trains_on_as_if_nothing_were_lost_may_break_yet():
+    loss = Loss(LOST, 2, 1)
+    now = print_steps(loss.training, range(1, 11), 1.0)
+    loss.mark(now)
+    loss.take_pods([make_pod(0), make_pod(2)], ["train-worker-0", LOST], now)
+    loss.take_status(make_status(0, 2), "train", now + 4)
+    for number in range(11, 31):  # its process is there for 20 s more, whatever its pod is
+        now = print_steps(loss.training, [number], now)
+        assert not loss.is_over(now)
+    now = print_steps(loss.training, [27, 28, 29, 30, 31], now + 5)
+    assert not loss.is_over(now)  # what was steady before that is so no more
+    now = print_steps(loss.training, range(32, 38), now)
+    assert loss.is_over(now)
+    assert loss.training.again == 4
+
+
+def test_who_has_trained_on_for_long_has_lost_nothing():
+    loss = Loss(LOST, 2, 1)
+    now = print_steps(loss.training, range(1, 11), 1.0)
+    loss.mark(now)
+    loss.take_pods([make_pod(0), make_pod(2)], ["train-worker-0", LOST], now)
+    loss.take_status(make_status(0, 2), "train", now)
+    times = []
+    for number in range(11, 50):
+        now = print_steps(loss.training, [number], now)
+        if loss.is_over(now):
+            times.append(number)
+    assert times[0] == 43  # two steps late: of the first look at which it is heard, and its own
+
+
 def test_how_it_left_is_waited_for_where_an_event_will_tell():
     loss = Loss(LOST, 2, 1, is_announced=True)
     loss.mark(10.0)
@@ -289,8 +319,8 @@ def test_where_no_line_tells_the_size_the_new_one_has_time_to_join():
     loss.training.take(BEGAN, "step=2", 13.0)
     assert not loss.is_over(14.0)
     assert not loss.is_over(32.0)
-    loss.training.take(BEGAN, "step=3", 38.0)
-    assert loss.is_over(39.0)
+    loss.training.take(BEGAN, "step=3", 62.0)
+    assert loss.is_over(63.0)
 
 
 def test_a_command_that_was_started_again_is_told():
