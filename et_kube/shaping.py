@@ -29,6 +29,7 @@ MAX_PRODUCT = 512
 MAX_VALUES = 1024
 MAX_TOLERATIONS = 256
 MAX_PORTS = 256
+MAX_PORT = 65535
 MAX_APART = 16
 MAX_RESOURCES = 64
 MAX_KEY = 320
@@ -106,12 +107,20 @@ def list_exclusive(pod: Json) -> list[str]:
     """
     spec: Json = pod.get("spec") or {}
     ports = {
-        f"{str(port.get('protocol') or 'TCP')[:8]}/{int(port['hostPort'])}"
+        f"{str(port.get('protocol') or 'TCP')[:8]}/{_read_port(port['hostPort'])}"
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
     return sorted(ports.union(islice(_list_apart(pod), MAX_APART)))
+
+
+def _read_port(value: Any) -> int:
+    """A port of a node: of another number the text may be longer than a status has room for."""
+    port = int(value)
+    if not 0 < port <= MAX_PORT:
+        raise ValueError(f"hostPort must be from 1 to {MAX_PORT}")
+    return port
 
 
 def _list_apart(pod: Json) -> Iterator[str]:

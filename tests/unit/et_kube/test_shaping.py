@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from et_kube.resources import TRAINING_JOBS
@@ -195,6 +195,82 @@ def test_ports_of_the_node_are_found_wherever_they_are_named() -> None:
     ports = [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2, "protocol": "UDP"}]
     spec = {"containers": [{"ports": ports}], "initContainers": [{"ports": [{"hostPort": 80}]}]}
     assert describe_shape({"spec": spec})["hostPorts"] == ["TCP/80", "UDP/2"]
+
+
+@pytest.mark.parametrize("port", [1e300, int("9" * 40), -1, 65536, "9" * 5000, "web", [80]])
+def test_what_is_no_port_is_not_described(port: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        describe(containers=[{"ports": [{"containerPort": 1, "hostPort": port}]}])
+
+
+SCHEMA = find_definition(TRAINING_JOBS)
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([0, 1, -1, 80, 2**31, 2**63, 10**40, 1.5, 1e300, -1e-300]),
+    st.sampled_from(["", "1", "80", "-1", "TCP", "In", "Equal", "é\ud800", "x" * 400, "9" * 40]),
+    st.just([]),
+    st.just({}),
+)
+
+
+def junk(*keys: str, **known: Any) -> st.SearchStrategy[Any]:
+    """An object with any of these, each of them anything; or with what is `known` of it."""
+    own: Any = dict.fromkeys(keys, JUNK)
+    own |= {
+        key: st.sampled_from([value] * 9 + [JUNK]).flatmap(_take) for key, value in known.items()
+    }
+    return st.fixed_dictionaries({}, optional=own)
+
+
+def _take(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return strategy
+
+
+def some(item: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(item, max_size=2)
+
+
+QUANTITY = st.sampled_from(["1", "500m", "8Gi", 2, "1e3", 10**40, "", "-1"])
+AMOUNTS = junk(cpu=QUANTITY, memory=QUANTITY)
+RESOURCES = junk(limits=AMOUNTS, requests=AMOUNTS)
+NUMBER = st.sampled_from([80, 10**40, 1e300, "80", "9" * 40, -1, 0, None])
+PORT = st.fixed_dictionaries({"hostPort": NUMBER}, optional={"protocol": JUNK})
+CONTAINER = junk("restartPolicy", ports=some(PORT), resources=RESOURCES)
+ONE = junk("key", "operator", values=some(JUNK))
+REQUIREMENT = ONE | st.fixed_dictionaries({"key": JUNK, "operator": st.just("In")})
+TERM = junk(matchExpressions=some(REQUIREMENT), matchFields=some(REQUIREMENT))
+NODES = junk(**{REQUIRED: junk(nodeSelectorTerms=some(TERM))})
+APART = junk("topologyKey", labelSelector=junk(matchLabels=junk("app")))
+AFFINITY = junk(nodeAffinity=NODES, podAntiAffinity=junk(**{REQUIRED: some(APART)}))
+SPEC = junk(
+    "nodeName",
+    "schedulerName",
+    "resourceClaims",
+    affinity=AFFINITY,
+    containers=some(CONTAINER),
+    initContainers=some(CONTAINER),
+    nodeSelector=junk("zone", "disk"),
+    overhead=AMOUNTS,
+    resources=RESOURCES,
+    tolerations=some(junk("key", "operator", "value", "effect")),
+    volumes=some(junk("persistentVolumeClaim", "ephemeral")),
+)
+
+
+@settings(max_examples=300)
+@given(st.fixed_dictionaries({"spec": SPEC}, optional={"metadata": junk("labels", "namespace")}))
+def test_what_is_described_a_status_has_room_for(pod: Document) -> None:
+    """A shape that is refused would keep the whole status of its job from being written."""
+    try:
+        shape = {"role": "worker", **describe_shape(pod)}
+    except (ValueError, TypeError, AttributeError):
+        return  # it is told as one that nobody can read
+    assert SCHEMA is not None
+    status = {"shapes": {"pods": [shape], "isElastic": True}}
+    stored, faults = admit({"status": status}, SCHEMA["schema"]["openAPIV3Schema"])
+    assert [fault for fault in faults if "shapes" in fault] == []
+    assert stored["status"]["shapes"]["pods"] == [shape]
 
 
 ONE_TO_A_NODE = {"training-job-name": "job", "training-job-role": "worker"}
