@@ -88,6 +88,7 @@ class Connection(asyncio.Protocol):
         """Take what has come. Where that is much, no more is read before the rest has its turn."""
         transport = self._transport
         if transport is None or transport.is_closing():
+            self._tell_news()
             return
         taken = 0
         try:
@@ -108,6 +109,9 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._take_turn)
             return
         transport.resume_reading()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
         if self._has_news:
             self._has_news = False
             self._touch()

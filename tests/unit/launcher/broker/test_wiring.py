@@ -263,6 +263,17 @@ async def test_of_who_was_cut_off_nothing_more_is_taken():
     assert len(broker.taken) == broker.most
 
 
+async def test_news_of_who_is_cut_off_between_two_turns_is_told():
+    broker, touched = Taker(most=10_000), []
+    connection = Connection(broker, broker.wires, lambda: touched.append(len(broker.taken)))
+    connection.connection_made(StuckTransport())
+    connection.data_received(frames.encode(frames.HOSTS) * 1000)
+    broker.wires.hang_up(broker.taken[0])
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert touched == [FRAMES_A_TURN]
+
+
 async def test_a_connection_too_many_is_ended():
     wires = Wires()
     crowd = [StuckTransport() for _ in range(MOST_PEERS + 2)]
