@@ -2,8 +2,12 @@
 
 A patch is pinned to the version of the job that the pass has seen. After one that was not taken,
 nothing of a later step is written: the next pass decides anew, from what is so then. A job that
-cannot be written rests for a while, and holds up nobody else; as does one of whose admission the
-server has not kept all, for it would be decided, and written, again and again.
+cannot be written rests, each time for longer, and holds up nobody else; as does one of whose
+admission the server has not kept all, for it would be decided, and written, again and again.
+
+Who can write a job can keep it from being written: by changing it all the time, or by filling it to
+the last byte. The first is answered by a patch that is pinned to no version, the second by rests
+that end seldom, and by writing it before others are asked to go.
 """
 
 from __future__ import annotations
@@ -13,16 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from math import inf
 from typing import Any, Protocol
 
 import structlog
 
 from et_contract.admissions import AdmissionState
 from et_kube.api import Api
-from et_kube.backoff import RECONCILING
+from et_kube.backoff import Backoff
 from et_kube.clock import Clock
-from et_kube.errors import ApiError, Conflict, KubeError, NotFound, NotLeader, Throttled
+from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Throttled
 from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_kube.tables import Entry
@@ -38,8 +41,13 @@ log = structlog.get_logger()
 
 AT_ONCE = 16
 """Patches of one step in flight."""
-CONFLICTS = 3
-"""So many in a row, and the job rests as one that is refused."""
+CONFLICTS = 2
+"""After so many in a row a patch is pinned to no version: the lease keeps other writers away, and
+what an author changes meanwhile he may as well have changed a moment later."""
+RESTING = Backoff(timedelta(seconds=0.2), timedelta(minutes=10))
+TOLD = 3
+"""After so many failures in a row the job is told that it cannot be written."""
+NOT_WRITTEN = "AdmissionNotWritten"
 UNKEPT = timedelta(seconds=10)
 """So long rests a job of whose admission something was dropped."""
 WARNINGS = frozenset({Reason.EVICTED, Reason.NOT_BOUND, Reason.NEVER_CREATED, Reason.BELOW_MINIMUM})
@@ -57,11 +65,24 @@ class EventSink(Protocol):
 
 @dataclass(slots=True)
 class Rest:
-    """How often in a row a job could not be written, since when, until when it is left alone."""
+    """Since when a job could not be written, until when it is left alone, how often in a row.
 
+    `conflicts` in a row are no failures.
+    """
+
+    namespace: str
+    since: int
+    until: float
+    conflicts: int = 0
     failures: int = 0
-    since: int = 0
-    until: float = -inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Unwritten:
+    """A patch that was not taken, and how long the server has asked to be left alone."""
+
+    namespace: str
+    wait: timedelta = timedelta()
 
 
 class Writer:
@@ -105,13 +126,21 @@ class Writer:
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in entries}
         for _, group in groupby(changes, key=lambda change: change.step):
             step = tuple(group)
-            for start in range(0, len(step), AT_ONCE):
-                waits = await self._write_some(step[start : start + AT_ONCE], entries)
-                if waits:
-                    return max(waits)
+            for part in (self._select_doubted(step), self._select_others(step)):
+                for start in range(0, len(part), AT_ONCE):
+                    unwritten = await self._write_some(part[start : start + AT_ONCE], entries)
+                    if unwritten:
+                        return _find_wait(unwritten)
         return timedelta() if changes else None
 
-    async def _write_some(self, changes: Sequence[Change], entries: Entries) -> list[timedelta]:
+    def _select_doubted(self, step: Sequence[Change]) -> Sequence[Change]:
+        """Who could not be written last is first: else others give beside one who never does."""
+        return [change for change in step if change.uid in self._rests]
+
+    def _select_others(self, step: Sequence[Change]) -> Sequence[Change]:
+        return [change for change in step if change.uid not in self._rests]
+
+    async def _write_some(self, changes: Sequence[Change], entries: Entries) -> list[_Unwritten]:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._write_one(change, entries[change.uid]))
@@ -120,21 +149,24 @@ class Writer:
         found = [task.result() for task in tasks]
         if any(isinstance(wait, NotLeader) for wait in found):
             raise NotLeader("the lease was lost while a decision was written")
-        return [wait for wait in found if isinstance(wait, timedelta)]
+        return [one for one in found if isinstance(one, _Unwritten)]
 
     async def _write_one(
         self, change: Change, entry: Entry[StoredJob]
-    ) -> timedelta | NotLeader | None:
+    ) -> _Unwritten | NotLeader | None:
         """None: it is written. Errors are results, for other patches are under way."""
         ref = Ref(TRAINING_JOBS, *entry.place)
+        rest = self._rests.get(entry.uid)
+        is_pinned = rest is None or rest.conflicts < CONFLICTS
+        body = build_patch(change, entry, is_pinned=is_pinned)
         try:
-            answer = await self._api.patch(ref, build_patch(change, entry), subresource="status")
+            answer = await self._api.patch(ref, body, subresource="status")
         except NotLeader as error:
             return error
         except NotFound:
             at = self._clock.monotonic()
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
-            return timedelta()
+            return _Unwritten(ref.namespace)
         except KubeError as error:
             log.info("admission not written", job=str(ref), why=str(error))
             return await self._note_failure(ref, entry, error)
@@ -145,20 +177,23 @@ class Writer:
             text = "the CRDs in this cluster are not those of this version of et-scheduler"
             log.warning("admission not kept", job=str(ref), fields=unkept, why=text)
             self._metrics.unwritten.labels("FieldsDropped").inc()
-            self._lay(self._rests.setdefault(entry.uid, Rest()), UNKEPT)
+            self._lay(self._get_rest(entry), UNKEPT)
         else:
             self._rests.pop(entry.uid, None)
         return None
 
     async def _note_failure(
         self, ref: Ref, entry: Entry[StoredJob], error: KubeError
-    ) -> timedelta | NotLeader:
+    ) -> _Unwritten | NotLeader:
         """Let the job rest, unless it is only that it has changed; look what has become of it."""
         self._metrics.unwritten.labels(type(error).__name__).inc()
-        rest = self._rests.setdefault(entry.uid, Rest())
-        rest.failures += 1  # from pass to pass: nothing waits here, others are written meanwhile
-        if not isinstance(error, Conflict) or rest.failures >= CONFLICTS:
-            self._lay(rest, RECONCILING.delay(rest.failures, 0.0))
+        rest = self._get_rest(entry)
+        asked = error.retry_after if isinstance(error, Throttled) else None
+        if isinstance(error, Conflict) and rest.conflicts < CONFLICTS:
+            rest.conflicts += 1
+        else:
+            self._note_refusal(ref, entry, error)
+            self._lay(rest, max(self._find_pause(rest), asked or timedelta()))
         try:
             self._ingest.put(TRAINING_JOBS, await self._api.get(ref))
         except NotFound:
@@ -166,16 +201,36 @@ class Writer:
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
         except KubeError as unread:
             log.info("job not read", job=str(ref), why=str(unread))
-            self._lay(rest, RECONCILING.delay(rest.failures, 0.0))
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        return asked if asked is not None and isinstance(error, Throttled) else timedelta()
+            self._lay(rest, self._find_pause(rest))
+        return _Unwritten(ref.namespace, asked or timedelta())
+
+    def _get_rest(self, entry: Entry[StoredJob]) -> Rest:
+        """The job's own; what was laid to rest long ago, and not tried since, begins anew."""
+        rest, now = self._rests.get(entry.uid), self._clock.monotonic()
+        if rest is None or now > rest.until + RESTING.limit.total_seconds():
+            since = round(self._clock.now().timestamp() * 1000)
+            rest = self._rests[entry.uid] = Rest(entry.place[0], since, now)
+        return rest
+
+    def _find_pause(self, rest: Rest) -> timedelta:
+        """Longer by the square of how many of its namespace fail again and again.
+
+        Each that is tried may cost all others a pass, and an author may have hundreds.
+        """
+        failing = (one for one in self._rests.values() if one.failures > 1)
+        alike = sum(one.namespace == rest.namespace for one in failing)
+        return RESTING.delay(max(rest.failures, 1) + 2 * alike.bit_length(), 0.0)
+
+    def _note_refusal(self, ref: Ref, entry: Entry[StoredJob], error: KubeError) -> None:
+        """Whose author does not know why nothing becomes of it is told, once."""
+        rest = self._rests[entry.uid]
+        rest.failures += 1  # from pass to pass: nothing waits here, others are written meanwhile
+        if rest.failures == TOLD:
+            text = f"nothing is decided about this job, for its status cannot be written: {error}"
+            self._recorder.record(Event(ref, entry.uid, NOT_WRITTEN, text, is_warning=True))
 
     def _lay(self, rest: Rest, pause: timedelta) -> None:
-        """To rest; what was laid to rest long ago, and not tried since, begins anew."""
-        now = self._clock.monotonic()
-        if now > rest.until + RECONCILING.limit.total_seconds():
-            rest.since = round(self._clock.now().timestamp() * 1000)
-        rest.until = now + pause.total_seconds()
+        rest.until = self._clock.monotonic() + pause.total_seconds()
 
     def _tell(self, ref: Ref, entry: Entry[StoredJob], told: Admission) -> None:
         """Count what was decided; an Event where the reason is another one."""
@@ -206,7 +261,18 @@ def find_unkept(asked: Admission, answer: Json) -> list[str]:
     return [key for key in wanted if wanted[key] != found[key]]
 
 
-def build_patch(change: Change, entry: Entry[StoredJob]) -> dict[str, Any]:
-    """The merge patch, pinned to the object that the pass has seen."""
-    pins = {"uid": entry.uid, "resourceVersion": str(entry.version)}
+def _find_wait(unwritten: Sequence[_Unwritten]) -> timedelta:
+    """In how long the next pass is due: a server asks all to wait, a webhook for its own."""
+    asking = [one for one in unwritten if one.wait]
+    is_for_all = len({one.namespace for one in asking}) > 1
+    return max(one.wait for one in asking) if is_for_all else timedelta()
+
+
+def build_patch(
+    change: Change, entry: Entry[StoredJob], *, is_pinned: bool = True
+) -> dict[str, Any]:
+    """The merge patch, pinned to the object that the pass has seen, and to its version."""
+    pins = {"uid": entry.uid}
+    if is_pinned:
+        pins["resourceVersion"] = str(entry.version)
     return {"metadata": pins, "status": {"admission": encode_admission(change.admission)}}

@@ -58,17 +58,21 @@ class Counting:
 
         Others count where they may come at all.
         """
-        queue, launcher = self._get_queue(standing), standing.launcher
-        counts = Counter(there[:workers])
+        queue, counts = self._get_queue(standing), self.count_bound(standing, there[:workers])
         if workers > len(there):
             coming = standing.coming
             if self.may_come(queue, coming):
                 counts[self._pools.get_piece(coming)] += workers - len(there)
+        if standing.launcher is None and self.may_come(queue, standing.job.launcher):
+            counts[self._pools.get_piece(standing.job.launcher)] += 1
+        return counts
+
+    def count_bound(self, standing: Standing, there: Sequence[Piece]) -> Counter[Piece]:
+        """What the job counts for with these workers, and with its launcher if that has a node."""
+        counts, launcher = Counter(there), standing.launcher
         if launcher is not None:
             own = launcher.shape or standing.job.launcher
             counts[self._pools.find_piece(own, launcher.node)] += 1
-        elif self.may_come(queue, standing.job.launcher):
-            counts[self._pools.get_piece(standing.job.launcher)] += 1
         return counts
 
     def may_come(self, queue: str, shape: Shape) -> bool:

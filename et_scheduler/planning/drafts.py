@@ -160,6 +160,13 @@ class Draft:
         """Whether the job has fitted nowhere for long enough to hold nodes, and to wait for few."""
         return self.has_passed(standing.admission.unfit_since, self.rules.reserve_after)
 
+    def has_lost_promise(self, standing: Standing) -> bool:
+        """Whether it could not be written for so long that what it was promised is nobody's.
+
+        It could not be taken back either: its author would keep room for pods that never come.
+        """
+        return self.has_passed(standing.job.frozen_since, self.rules.coming_most)
+
     def find_spared(self, standing: Standing, allowed: int = 1) -> int:
         """For how many hours no whole jobs go for it: twice or more in a row it did not stand.
 

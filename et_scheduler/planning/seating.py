@@ -7,7 +7,7 @@ and what was promised where it was told to look.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -75,18 +75,31 @@ def book(draft: Draft) -> None:
             coming[queue, standing.job.worker] += standing.most
             coming[queue, standing.job.launcher] += 1
             continue
-        workers = standing.size if is_refused else max(standing.most, standing.size)
-        requested.add(queue, draft.counting.count_held(standing, workers, there))
-        if standing.is_admitted:
-            allocated.add(queue, draft.counting.count_held(standing, standing.size, there))
-            least.add(queue, draft.counting.count_held(standing, standing.floor, there))
-    for (queue, shape), count in coming.items():
+        counts = _count_job(draft, standing, there, is_refused=is_refused)
+        for tally, count in zip((requested, allocated, least), counts, strict=False):
+            tally.add(queue, count)
+    for (queue, shape), most in coming.items():
         if draft.counting.may_come(queue, shape):
-            requested.add(queue, {draft.pools.get_piece(shape): count})
+            requested.add(queue, {draft.pools.get_piece(shape): most})
     requested.write(draft, ledger.requested)
     allocated.write(draft, ledger.allocated)
     least.write(draft, ledger.least)
     ledger.apportion()
+
+
+def _count_job(
+    draft: Draft, standing: Standing, there: Sequence[Piece], *, is_refused: bool
+) -> Iterator[Counter[Piece]]:
+    """What it asks for; of one that is admitted, what it has, and what it keeps at least."""
+    count_held = draft.counting.count_held
+    if standing.is_admitted and draft.has_lost_promise(standing):
+        yield from [draft.counting.count_bound(standing, there)] * 3
+        return
+    workers = standing.size if is_refused else max(standing.most, standing.size)
+    yield count_held(standing, workers, there)
+    if standing.is_admitted:
+        yield count_held(standing, standing.size, there)
+        yield count_held(standing, standing.floor, there)
 
 
 class _Tally:
@@ -119,6 +132,8 @@ def seat_unbound(draft: Draft) -> None:
     """
     held = _list_held(draft)
     for standing in draft.list_admitted():
+        if draft.has_lost_promise(standing):
+            continue
         gang = standing.find_lacking(standing.size)
         if gang.launcher is None and not gang.workers:
             continue
@@ -191,7 +206,7 @@ def _is_unheld(draft: Draft, standing: Standing) -> bool:
     is_elsewhere = not standing.is_admitted and standing.admission.queue != queue
     if is_elsewhere or draft.find_refusal(standing) is not None:
         return True
-    return draft.has_passed(standing.job.frozen_since, draft.rules.coming_most)
+    return draft.has_lost_promise(standing)
 
 
 def _rank_hold(standing: Standing) -> tuple[bool, int, str]:

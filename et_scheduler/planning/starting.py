@@ -156,7 +156,11 @@ def _find_free(draft: Draft, standing: Standing, gang: Gang, allowed: Mask | Non
 
 
 def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_asked: bool) -> None:
-    """Keep these seats for the job: others leave them, or were asked to in this pass."""
+    """Keep these seats for the job: others leave them, or were asked to in this pass.
+
+    That they were asked is written into the job before anybody goes: who cannot be written would
+    have them asked again in each pass, and never begin.
+    """
     if not is_asked:
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
@@ -166,9 +170,12 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
     if is_asked or standing.job.uid in draft.holds.by_uid:
         draft.holds.move(standing, seats.list_places())
     draft.explain(standing, *tell_room_comes(draft, standing, gang))
-    if is_asked or not standing.is_told or standing.admission.coming_since is None:
+    if is_asked:
+        draft.change(standing, Step.RESERVE, coming_since=draft.now, unfit_since=draft.now)
+        return
+    if not standing.is_told or standing.admission.coming_since is None:
         draft.change(standing, Step.TELL, coming_since=draft.now)
-    if is_asked or standing.admission.unfit_since is None:
+    if standing.admission.unfit_since is None:
         draft.change(standing, Step.TELL, unfit_since=draft.now)
 
 

@@ -18,7 +18,7 @@ from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
 from et_scheduler.acting.publishing import DUE_PERIOD, PERIOD, Publisher
-from et_scheduler.acting.writing import Writer
+from et_scheduler.acting.writing import RESTING, Writer
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Step
 from et_scheduler.model.jobs import Admission
@@ -41,14 +41,17 @@ class Server:
         self.objects: dict[str, Any] = {}
         self.errors: dict[str, KubeError] = {}
         self.patched: list[str] = []
+        self.is_changed_before = False
         self._versions = count(100)
 
     async def patch(self, ref: Ref, body: Any, *, subresource: str = "") -> Json:
         assert subresource == "status"
         if ref.name in self.errors:
             raise self.errors[ref.name]
+        is_pinned = body["metadata"].pop("resourceVersion", None) is not None
+        if is_pinned and self.is_changed_before:
+            raise Conflict(409, "Conflict", "it has been modified")
         self.patched.append(ref.name)
-        assert body["metadata"].pop("resourceVersion")
         new: Any = merge_patch(self.objects[ref.name], body)
         new["metadata"]["resourceVersion"] = str(next(self._versions))
         return new  # type: ignore[no-any-return]
@@ -61,7 +64,7 @@ class Server:
 
 
 class Desk:
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, elsewhere: str = "") -> None:
         self.clock = FakeClock()
         self.server = Server()
         self.store = Store()
@@ -70,9 +73,10 @@ class Desk:
         self.metrics = Metrics()
         self.writer = Writer(self.server, self.ingest, self, self.clock, self.metrics)  # type: ignore[arg-type]
         self.surveyor = Surveyor(self.store)
-        for name in names:
+        for name in (*names, *filter(None, [elsewhere])):
             job = make_stored()
             job["metadata"] |= {"name": name, "uid": name, "resourceVersion": "7"}
+            job["metadata"] |= {"namespace": "other"} if name == elsewhere else {}
             self.server.objects[name] = job
             self.ingest.take(Upserted(TRAINING_JOBS, job))
 
@@ -120,12 +124,62 @@ async def test_a_rest_is_since_the_first_failure_in_a_row() -> None:
     desk = Desk("takes")
     desk.server.errors["takes"] = Refused(422, "Invalid", "a webhook denied the request")
     found = []
-    for pause in (0, 30, 600):
+    for pause in (0, 30, 1200):
         await desk.clock.advance(timedelta(seconds=pause))
         await desk.write(CHANGES[2])
         found.append(desk.writer.list_resting()["takes"])
     assert found[0] == found[1]
-    assert found[2] == found[0] + 630_000
+    assert found[2] == found[0] + 1_230_000
+
+
+async def test_who_is_refused_again_and_again_is_tried_seldom() -> None:
+    desk = Desk("takes")
+    desk.server.errors["takes"] = Refused(500, "InternalError", "request is too large")
+    waits = []
+    for _ in range(20):
+        await desk.write(CHANGES[2])
+        wait = desk.writer.find_wait()
+        assert wait is not None
+        waits.append(wait)
+        await desk.clock.advance(wait)
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (timedelta(seconds=0.2), RESTING.limit)
+
+
+async def test_of_a_namespace_with_many_such_jobs_each_is_tried_seldom_from_the_first() -> None:
+    names = [f"job-{number:02}" for number in range(64)]
+    desk = Desk(*names, elsewhere="other")
+    error = Refused(500, "InternalError", "request is too large")
+    desk.server.errors |= dict.fromkeys([*names, "other"], error)
+    for name in (*names, *names, "other"):
+        await desk.write(change(name, Step.RESERVE))
+    await desk.clock.advance(timedelta(seconds=1))
+    resting = desk.writer.list_resting()
+    assert len(resting) > len(names) // 2
+    assert "other" not in resting
+
+
+async def test_whose_job_cannot_be_written_is_told_once() -> None:
+    desk = Desk("takes")
+    desk.server.errors["takes"] = Refused(500, "InternalError", "request is too large")
+    for _ in range(9):
+        await desk.write(CHANGES[2])
+    [event] = desk.events
+    assert (event.reason, event.is_warning) == ("AdmissionNotWritten", True)
+    assert "request is too large" in event.message
+
+
+async def test_nobody_is_asked_beside_one_who_could_not_be_written() -> None:
+    """Both are asked for one and the same: alone, neither would give anything."""
+    desk = Desk("honest", "padded")
+    desk.server.errors["padded"] = Refused(500, "InternalError", "request is too large")
+    both = change("honest", Step.GIVE), change("padded", Step.GIVE)
+    await desk.write(change("padded", Step.TELL))
+    await desk.write(*both)
+    assert desk.server.patched == []
+    del desk.server.errors["padded"]
+    await desk.write(*both)
+    assert desk.server.patched == ["padded", "honest"]
 
 
 async def test_a_conflict_is_looked_at_and_tried_again_at_once() -> None:
@@ -140,6 +194,19 @@ async def test_a_conflict_is_looked_at_and_tried_again_at_once() -> None:
     assert set(desk.writer.list_resting()) == {"takes"}
 
 
+async def test_a_job_that_is_changed_all_the_time_is_written_all_the_same() -> None:
+    """Its author would keep what it was given, and have others give, for as long as he likes."""
+    desk = Desk("takes")
+    desk.server.is_changed_before = True
+    for _ in range(2):
+        await desk.write(CHANGES[2])
+        assert desk.server.patched == []
+    await desk.write(CHANGES[2])
+    assert desk.server.patched == ["takes"]
+    await desk.write(CHANGES[2])
+    assert desk.server.patched == ["takes"]  # the next ones are pinned again
+
+
 async def test_a_job_that_is_gone_is_forgotten() -> None:
     desk = Desk("takes")
     desk.server.errors["takes"] = NotFound(404, "NotFound", "takes")
@@ -148,9 +215,20 @@ async def test_a_job_that_is_gone_is_forgotten() -> None:
 
 
 async def test_a_server_that_asks_to_wait_is_given_time() -> None:
-    desk = Desk("takes")
-    desk.server.errors["takes"] = Throttled(429, "", "x", timedelta(seconds=3))
-    assert await desk.write(CHANGES[2]) == timedelta(seconds=3)
+    desk = Desk("takes", elsewhere="told")
+    for name in ("takes", "told"):
+        desk.server.errors[name] = Throttled(429, "", "x", timedelta(seconds=3))
+    both = change("takes", Step.TAKE), change("told", Step.TAKE)
+    assert await desk.write(*both) == timedelta(seconds=3)
+
+
+async def test_a_webhook_of_one_namespace_that_asks_to_wait_keeps_nobody_else_waiting() -> None:
+    desk = Desk("takes", elsewhere="told")
+    desk.server.errors["takes"] = Throttled(429, "", "x", timedelta(seconds=60))
+    both = change("takes", Step.TAKE), change("told", Step.TAKE)
+    assert await desk.write(*both) == timedelta()
+    await desk.clock.advance(timedelta(seconds=59))
+    assert set(desk.writer.list_resting()) == {"takes"}
 
 
 async def test_whoever_does_not_lead_writes_nothing_more() -> None:
