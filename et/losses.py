@@ -45,9 +45,6 @@ FOLLOWED = timedelta(minutes=1)
 """After a loss, at least: the ring that takes the next worker in is a pause of it."""
 LONGEST = timedelta(minutes=10)
 """After which nothing more is counted as the cost of one."""
-MOST_LINES = 50_000
-"""That tell of steps: after so many nothing more is counted either. A log says what its script
-prints, of losses too."""
 MOST_WORKERS = 10_000
 """Whose losses are told apart."""
 TOGETHER = timedelta(seconds=10)
@@ -190,7 +187,7 @@ class LastLoss:
         self.training.take(at, text, 0.0)
         span = at - self.at
         is_over = span >= (FOLLOWED if self._has_gone_on else LONGEST)
-        if is_over or self.training.lines >= MOST_LINES:
+        if is_over or self.training.is_full:
             self._words, self.training, self.is_complete = self.describe(), Training(), True
 
     def describe(self) -> str:
@@ -317,7 +314,8 @@ def _describe_again(training: Training) -> str:
 
 
 def _find_silence(loss: Loss, now: float) -> float:
-    return now - loss.training.heard if loss.training.tells else 0.0
+    is_heard = loss.training.tells and not loss.training.is_full
+    return now - loss.training.heard if is_heard else 0.0
 
 
 def _describe_spare(spare: int | None) -> str:

@@ -17,6 +17,7 @@ from et.errors import REFUSALS, EtError, explain
 from et.logs import LauncherLog
 from et.losses import Loss, advise, describe, list_hosts
 from et.nodes import Departure, find_moment
+from et.paces import MOST_LINES
 from et.reading import (
     explain_end,
     has_ended,
@@ -221,6 +222,9 @@ class Rehearsal:
         loss.take_pods(workers, self.old, now)
         if has_ended(job):
             self.end = f"{name} has ended meanwhile ({job.status.phase}): {explain_end(job)}"
+        elif loss.training.is_full:
+            lines = f"{MOST_LINES} lines that tell of steps"
+            self.end = f"not all of it was seen: {name}'s log has {lines}, and no more are counted"
         is_over = bool(self.end) or loss.is_over(self._now)
         if is_over or now - self.asked >= EVENTS_EACH:
             self.asked = now

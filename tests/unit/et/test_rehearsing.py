@@ -16,6 +16,7 @@ import pytest
 
 from et.choosing import check, choose
 from et.errors import EtError
+from et.paces import MOST_LINES
 from et.reading import EVENTS
 from et.rehearsing import KILL_RANK, Wish, prepare, rehearse
 from et.screens import Screen
@@ -313,6 +314,26 @@ async def test_a_job_that_ends_meanwhile_is_said_to_have_ended(world: SimulatedW
 
     assert answer is False
     assert "train has ended meanwhile (Succeeded)" in read(screen.err)
+
+
+@pytest.mark.long
+async def test_of_a_log_that_tells_of_steps_without_end_no_more_is_waited_for(
+    world: SimulatedWorld,
+):
+    screen, trainer = make_screen(), Trainer(world)
+    world.kubelet.waiting[HEIR] = "nobody's"
+
+    async def flood(_: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        lines = (f"step={number}" for number in range(MOST_LINES))
+        trainer.logs.write(LAUNCHER, *lines, at=world.clock.now())
+        await trainer.live(5)
+
+    answer, raised = await try_to(trainer, screen, NOTICE, seconds=1, before=flood)
+
+    assert (answer, raised) == (False, [])
+    assert "log has 50000 lines that tell of steps, and no more are counted" in read(screen.err)
+    assert not read_mark(world)
 
 
 @pytest.mark.long
