@@ -29,8 +29,8 @@ LONG = 5.0
 STEADY = 5.0
 """Seconds for which it trains as before until that is believed: what breaks again is one loss."""
 UNBROKEN = 30.0
-"""The same where it has trained on without a sign of a loss: a pod that was deleted without grace
-is away at once, while its node may let its process train on for a while."""
+"""Seconds of the same where no loss shows: a pod that was deleted without grace is away
+at once, while its node may let its process train on for a while."""
 HANGING = 30.0
 """A pause of so many seconds is more than a ring costs that is broken at once."""
 _MOVED = re.compile(
