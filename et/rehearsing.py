@@ -37,7 +37,7 @@ from et_kube.racing import run_unless
 from et_kube.resources import PODS, Json, Ref
 from et_kube.retrying import TRANSIENT
 from et_kube.times import format_time
-from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 from et_operator.model.texts import count
@@ -95,7 +95,7 @@ async def rehearse(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> b
 async def prepare(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> Rehearsal:
     """Read all that there is; EtError where no worker, or not this one, can be taken."""
     job = decode_job(await read_job(cluster, name))
-    check(job, [decode_scaling(item) for item in await read_scalings(cluster, job)])
+    check(job, await read_scalings(cluster, job))
     pods = await read_pods(cluster, job)
     hosts = list_hosts(job.status, name)
     worker = choose(job, pods, hosts, wish.worker)

@@ -21,12 +21,12 @@ from et.commands import app
 from et.documents import read_documents
 from et.running import run
 from et.screens import Screen
-from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
+from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, TRAINING_QUEUES, Ref
 from fakes.clients import Call, CallLog, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
 from tests.counting import find_peak
-from tests.makers import make_job
+from tests.makers import make_job, make_scale_out
 from tests.simulation.worlds import NAMESPACE
 from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read
 
@@ -172,6 +172,8 @@ def test_jobs_of_all_namespaces_are_listed_with_theirs(desk: Desk):
 @pytest.mark.long
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
+    environment = [{"name": "A", "value": "b"}]
+    desk.cluster.create(SCALE_OUTS, NAMESPACE, make_scale_out("more", env=environment))
 
     assert desk.type("list", "-o", "json") == 0
     assert json.loads(desk.out)["items"][0]["metadata"]["name"] == "train"
@@ -180,6 +182,7 @@ def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     told = json.loads(desk.out)
     assert told["job"]["metadata"]["name"] == "train"
     assert told["story"][0]["reason"] == "Submitted"
+    assert [scaling["spec"]["env"] for scaling in told["scalings"]] == [environment]
 
     assert desk.type("submit", *QUICK, "-o", "json", "--", "python3", "x.py") == 0
     assert json.loads(desk.out)["metadata"]["name"] == "quick"
