@@ -32,6 +32,22 @@ from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = ("--name", "quick", "--image", "img", "--replicas", "2", "--max", "4")
+WINDOWS = """
+import asyncio, signal, sys, time
+known = ("SIG_", "SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM")
+unix = [name for name in dir(signal) if name.startswith("SIG") and not name.startswith(known)]
+clocks = [name for name in dir(time) if name.lower().startswith("clock_")]
+for module, names in ((signal, unix), (time, clocks)):
+    for name in names:
+        delattr(module, name)
+sys.modules.update(dict.fromkeys(["fcntl", "grp", "pwd", "resource", "termios"]))
+import pkgutil, et
+for module in pkgutil.iter_modules(et.__path__, "et."):
+    __import__(module.name)
+from et.__main__ import main
+main()
+"""
+"""Runs `et` without what Python has on other systems alone."""
 NOBODY_LISTENS = """
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
 contexts: [{name: c, context: {cluster: c, user: u}}]
@@ -356,6 +372,11 @@ def test_without_its_libraries_it_names_what_to_install(missing: str):
 
 
 @pytest.mark.long
+def list_jobs(kubeconfig: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *program, "list", "--kubeconfig", kubeconfig]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     ("kubeconfig", "complaint"),
     [
@@ -373,17 +394,17 @@ def test_a_cluster_that_cannot_be_asked_is_one_sentence(
     if kubeconfig:
         path.write_text(kubeconfig)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "et", "list", "--kubeconfig", path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = list_jobs(path, "-m", "et")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(complaint)
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_runs_where_python_has_less_than_here(tmp_path: Path):
+    (path := tmp_path / "config").write_text(NOBODY_LISTENS)
+    done = list_jobs(path, "-c", WINDOWS)
+    assert done.stderr.startswith("et: the cluster cannot be reached: list /apis/")
 
 
 def test_a_manifest_means_what_it_means_to_kubectl(desk: Desk):
