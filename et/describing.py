@@ -28,6 +28,7 @@ from et.reading import (
     read_job,
     read_pods,
     read_scalings,
+    read_stored_scalings,
 )
 from et.screens import Screen, cut, format_clock, format_duration, style_phase
 from et.stories import JOB, Entry, choose_events, tell_story
@@ -36,7 +37,7 @@ from et_kube.errors import KubeError
 from et_kube.racing import run_within
 from et_kube.resources import Json
 from et_kube.times import format_time
-from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.decoding import decode_job
 from et_operator.model.conditions import AWAITING, RECOVERING, Condition, find_condition
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
@@ -54,7 +55,6 @@ class Account:
 
     job: TrainingJob
     stored: Json
-    scalings: Sequence[Json]
     pods: Sequence[Pod]
     story: Sequence[Entry]
     loss: str = ""
@@ -66,12 +66,11 @@ async def read_account(cluster: Cluster, name: str) -> Account:
     stored = await read_job(cluster, name)
     job = decode_job(stored)
     scalings = await read_scalings(cluster, job)
-    decoded = [decode_scaling(scaling) for scaling in scalings]
     pods = await read_pods(cluster, job)
-    is_told = choose_events(job, decoded)
-    story = tell_story(job, decoded, await read_events(cluster, job.key.namespace, is_told))
+    is_told = choose_events(job, scalings)
+    story = tell_story(job, scalings, await read_events(cluster, job.key.namespace, is_told))
     loss = await read_loss(cluster, job, pods)
-    return Account(job, stored, scalings, pods, story, loss)
+    return Account(job, stored, pods, story, loss)
 
 
 async def read_loss(cluster: Cluster, job: TrainingJob, pods: list[Pod]) -> str:
@@ -110,7 +109,8 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
     """`et describe`: print the account of the job `name`, or give it to programs as JSON."""
     account = await read_account(cluster, name)
     if as_json:
-        screen.show_json(encode_account(account))
+        scalings = await read_stored_scalings(cluster, account.job)
+        screen.show_json(encode_account(account, scalings))
         return
     now = cluster.clock.now()
     facts = Table.grid(padding=(0, 2, 0, 0))
@@ -127,7 +127,7 @@ async def describe(cluster: Cluster, screen: Screen, name: str, *, as_json: bool
     show_story(screen, account, now)
 
 
-def encode_account(account: Account) -> dict[str, Any]:
+def encode_account(account: Account, scalings: Sequence[Json]) -> dict[str, Any]:
     """What is shown of a job, for programs."""
     story = [
         {
@@ -140,7 +140,7 @@ def encode_account(account: Account) -> dict[str, Any]:
         }
         for entry in account.story
     ]
-    told = {"job": account.stored, "scalings": list(account.scalings), "story": story}
+    told = {"job": account.stored, "scalings": scalings, "story": story}
     return told | ({"lastLoss": account.loss} if account.loss else {})
 
 

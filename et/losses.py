@@ -29,8 +29,8 @@ LONG = 5.0
 STEADY = 5.0
 """Seconds for which it trains as before until that is believed: what breaks again is one loss."""
 UNBROKEN = 30.0
-"""Seconds where it has trained on without a sign of a loss: a pod that was deleted without grace is
-away at once, while its node may let its process train on for a while."""
+"""Seconds of the same where no loss shows: a pod that was deleted without grace is away
+at once, while its node may let its process train on for a while."""
 HANGING = 30.0
 """A pause of so many seconds is more than a ring costs that is broken at once."""
 _MOVED = re.compile(
@@ -45,9 +45,6 @@ FOLLOWED = timedelta(minutes=1)
 """After a loss, at least: the ring that takes the next worker in is a pause of it."""
 LONGEST = timedelta(minutes=10)
 """After which nothing more is counted as the cost of one."""
-MOST_LINES = 50_000
-"""That tell of steps: after so many nothing more is counted either. A log says what its script
-prints, of losses too."""
 MOST_WORKERS = 10_000
 """Whose losses are told apart."""
 TOGETHER = timedelta(seconds=10)
@@ -190,7 +187,7 @@ class LastLoss:
         self.training.take(at, text, 0.0)
         span = at - self.at
         is_over = span >= (FOLLOWED if self._has_gone_on else LONGEST)
-        if is_over or self.training.lines >= MOST_LINES:
+        if is_over or self.training.is_full:
             self._words, self.training, self.is_complete = self.describe(), Training(), True
 
     def describe(self) -> str:
@@ -317,7 +314,8 @@ def _describe_again(training: Training) -> str:
 
 
 def _find_silence(loss: Loss, now: float) -> float:
-    return now - loss.training.heard if loss.training.tells else 0.0
+    is_heard = loss.training.tells and not loss.training.is_full
+    return now - loss.training.heard if is_heard else 0.0
 
 
 def _describe_spare(spare: int | None) -> str:

@@ -107,9 +107,10 @@ async def _tell(
 
 async def _tell_pods(cluster: Cluster, screen: Screen, node: str, body: Json, what: str) -> None:
     """Each pod of a job there that one may change: for who has no right on nodes."""
-    found = await cluster.api.list(PODS, cluster.namespace, label_selector=SELECTOR_OURS)
-    pods = [pod for item in found.items if (pod := decode_pod(item)) is not None]
-    affected = [pod for pod in pods if pod.node == node]
+    found = await cluster.api.list(
+        PODS, cluster.namespace, label_selector=SELECTOR_OURS, keep=decode_pod
+    )
+    affected = [pod for pod in found.items if pod is not None and pod.node == node]
     if not affected:
         raise EtError(
             f"you may not change nodes, and namespace {cluster.namespace!r} has no pod of a job on "

@@ -16,6 +16,8 @@ from et.steps import parse_rank, parse_step
 
 LEAST_PAUSE = 1.5
 """Seconds by which a step is late at least, that its lateness counts as a pause."""
+MOST_LINES = 50_000
+"""That tell of steps: no more are taken. A log says what its script prints, of losses too."""
 
 Key = tuple[int | None, int, int]
 """A step: its epoch, where lines tell of epochs, how often the numbers have begun anew, itself."""
@@ -71,8 +73,8 @@ class Training:
     """Several ranks told of one step before the loss: that two do is no sign of anything."""
 
     def take(self, at: datetime, text: str, now: float) -> None:
-        """Read a line that was printed at `at` and heard of `now`."""
-        step = parse_step(text)
+        """Read a line that was printed at `at` and heard of `now`; none once it is full."""
+        step = None if self.is_full else parse_step(text)
         if step is None:
             return
         self.lines += 1
@@ -110,6 +112,11 @@ class Training:
             self._is_shared = self._told < sum(len(c.seen) for c in self.courses.values())
             self.limit = self._find_limit()
             self.spacing = round(median(self._strides)) if self._strides else 1
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more is taken."""
+        return self.lines >= MOST_LINES
 
     @property
     def tells(self) -> bool:

@@ -35,6 +35,7 @@ from et_operator.codec.pods import decode_pod
 from et_operator.model.conditions import find_condition, find_troubles, is_true
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
+from et_operator.model.scalings import Scaling
 from et_operator.model.texts import count
 from et_scheduler.codec.admissions import decode_admission
 from et_scheduler.model.jobs import Admission
@@ -109,20 +110,36 @@ def find_queue(job: TrainingJob, admission: Admission | None) -> str:
     return (admission.queue if admission else "") or asked or (DEFAULT_QUEUE if told else "")
 
 
-async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
-    """The ScaleIns and ScaleOuts that were made for this very job, oldest first."""
+async def read_scalings(cluster: Cluster, job: TrainingJob) -> list[Scaling]:
+    """The ScaleIns and ScaleOuts that were made for this very job, oldest first.
 
-    def look(item: Json) -> Json | None:
+    Without the environments of their scripts, which are most of the bytes that there can be.
+    """
+    return await _list_scalings(cluster, job, lambda _, scaling: replace(scaling, env=()))
+
+
+async def read_stored_scalings(cluster: Cluster, job: TrainingJob) -> list[Json]:
+    """A job's scalings as they are stored: only where all are to be shown so."""
+    return await _list_scalings(cluster, job, lambda item, _: item)
+
+
+async def _list_scalings(
+    cluster: Cluster, job: TrainingJob, keep: Callable[[Json, Scaling], T]
+) -> list[T]:
+    def look(item: Json) -> tuple[datetime, str, T] | None:
         """The name comes first: there may be thousands of other jobs."""
-        if find_job_name(item) != job.key.name or decode_scaling(item).is_of_other(job.uid):
+        if find_job_name(item) != job.key.name:
             return None
-        return item
+        scaling = decode_scaling(item)
+        if scaling.is_of_other(job.uid):
+            return None
+        return scaling.created, scaling.uid, keep(item, scaling)
 
-    found: list[Json] = []
+    found: list[tuple[datetime, str, T]] = []
     for resource in SCALINGS:
         listing = await cluster.api.list(resource, job.key.namespace, keep=look)
         found += filter(None, listing.items)
-    return sorted(found, key=lambda s: (get_meta(s, "creationTimestamp"), get_meta(s, "uid")))
+    return [kept for _, _, kept in sorted(found, key=itemgetter(0, 1))]
 
 
 async def read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod]:
@@ -134,8 +151,11 @@ async def read_pods(cluster: Cluster, job: TrainingJob) -> list[Pod]:
 
 async def read_pods_called(cluster: Cluster, job: str) -> list[Pod]:
     """Pods of whatever job has, or had, this name."""
-    listing = await cluster.api.list(PODS, cluster.namespace, label_selector=f"{LABEL_JOB}={job}")
-    return [pod for item in listing.items if (pod := decode_pod(item)) is not None]
+    selector = f"{LABEL_JOB}={job}"
+    listing = await cluster.api.list(
+        PODS, cluster.namespace, label_selector=selector, keep=decode_pod
+    )
+    return list(filter(None, listing.items))
 
 
 async def read_events(

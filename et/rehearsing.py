@@ -17,6 +17,7 @@ from et.errors import REFUSALS, EtError, explain
 from et.logs import LauncherLog
 from et.losses import Loss, advise, describe, list_hosts
 from et.nodes import Departure, find_moment
+from et.paces import MOST_LINES
 from et.reading import (
     explain_end,
     has_ended,
@@ -36,12 +37,14 @@ from et_kube.racing import run_unless
 from et_kube.resources import PODS, Json, Ref
 from et_kube.retrying import TRANSIENT
 from et_kube.times import format_time
-from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.decoding import decode_job
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.pods import Pod
 from et_operator.model.texts import count
 
 LOOK = timedelta(seconds=1)
+TRIES = 8
+"""So often a pod may change between our look and our write."""
 KILL_RANK = f"""
 for file in {RANK_STATES_DIR}/[1-9]*; do
   rank=${{file##*/}} state=
@@ -94,7 +97,7 @@ async def rehearse(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> b
 async def prepare(cluster: Cluster, screen: Screen, name: str, wish: Wish) -> Rehearsal:
     """Read all that there is; EtError where no worker, or not this one, can be taken."""
     job = decode_job(await read_job(cluster, name))
-    check(job, [decode_scaling(item) for item in await read_scalings(cluster, job)])
+    check(job, await read_scalings(cluster, job))
     pods = await read_pods(cluster, job)
     hosts = list_hosts(job.status, name)
     worker = choose(job, pods, hosts, wish.worker)
@@ -125,8 +128,8 @@ class Rehearsal:
     """Events that were there, or that were told."""
     asked: float = 0.0
     """When Events were read last."""
-    is_told: bool = False
-    """The worker may have been told that it ends."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """The annotations by which the worker may have been told that it ends."""
     trouble: str = ""
     """Why the log cannot be read."""
     end: str = ""
@@ -180,12 +183,13 @@ class Rehearsal:
                 return
             now = self.cluster.clock.now()
             moment = find_moment(Departure(self.wish.span), now).replace(microsecond=0)
-            self.is_told = True
-            await self._annotate({LEAVING_AT: format_time(moment), LEAVING_REASON: WHY})
+            self.told = {LEAVING_AT: format_time(moment), LEAVING_REASON: WHY}
+            await self._annotate(self.worker.resource_version, self.told)
         except REFUSALS as error:
-            self.is_told = False
+            self.told = {}
             if isinstance(error, NotFound | Conflict):
-                raise EtError(f"{ref.name} has gone meanwhile: nothing was done") from error
+                words = f"{ref.name} has gone or changed meanwhile: nothing was done"
+                raise EtError(words) from error
             raise
         at = format_clock(moment, now)
         self.screen.say(f"{ref.name} is told that it ends at {at}; Ctrl-C takes that back")
@@ -206,7 +210,7 @@ class Rehearsal:
         try:
             yield
         finally:
-            if self.is_told and not self.loss.is_away:
+            if self.told and not self.loss.is_away:
                 await self._take_back()
 
     async def look(self) -> bool:
@@ -221,6 +225,9 @@ class Rehearsal:
         loss.take_pods(workers, self.old, now)
         if has_ended(job):
             self.end = f"{name} has ended meanwhile ({job.status.phase}): {explain_end(job)}"
+        elif loss.training.is_full:
+            lines = f"{MOST_LINES} lines that tell of steps"
+            self.end = f"not all of it was seen: {name}'s log has {lines}, and no more are counted"
         is_over = bool(self.end) or loss.is_over(self._now)
         if is_over or now - self.asked >= EVENTS_EACH:
             self.asked = now
@@ -267,24 +274,42 @@ class Rehearsal:
             )
         self.screen.say(f"process {killed.split()[0]} in {name}, one of its ranks, is killed")
 
-    async def _annotate(self, marks: Mapping[str, str | None]) -> None:
-        body = {"metadata": {"uid": self.worker.uid, "annotations": marks}}
-        await self.cluster.api.patch(self._ref, body)
+    async def _annotate(self, version: str, marks: Mapping[str, str | None]) -> None:
+        """Pinned: what others have told it meanwhile may be its real end."""
+        pins = {"uid": self.worker.uid, "resourceVersion": version}
+        await self.cluster.api.patch(self._ref, {"metadata": {**pins, "annotations": marks}})
 
     async def _take_back(self) -> None:
         pod = self.worker
         try:
-            await self._annotate({LEAVING_AT: None, LEAVING_REASON: None})
-        except (NotFound, Conflict):
+            words = await self._erase()
+        except NotFound:
             return
         except KubeError as error:
             command = f"kubectl annotate pod {pod.name} -n {pod.namespace} {LEAVING_AT}-"
             told = f"{pod.name} is still told that it ends: {explain(error)}"
             self.screen.warn(f"{told}; `{command}` takes that back")
             return
+        if words:
+            self.screen.hint(words)
+
+    async def _erase(self, tries: int = TRIES) -> str:
+        """Take away what the worker was told, if it is that which it is told now; what to say."""
+        stored = await self.cluster.api.get(self._ref)
+        if get_meta(stored, "uid") != self.worker.uid:
+            return ""
+        found = stored["metadata"].get("annotations") or {}
+        if {key: found[key] for key in self.told if key in found} not in ({}, self.told):
+            return f"{self.worker.name} is told something else by now, and that stays"
+        try:
+            await self._annotate(get_meta(stored, "resourceVersion"), dict.fromkeys(self.told))
+        except Conflict:
+            if tries <= 1:
+                raise
+            return await self._erase(tries - 1)
         goes = self.loss.left is not None
         fate = "but it leaves already, and another takes its place" if goes else "and it stays"
-        self.screen.hint(f"what {pod.name} was told is taken back, {fate}")
+        return f"what {self.worker.name} was told is taken back, {fate}"
 
     def _take_event(self, event: Json) -> None:
         identity = _identify(event)

@@ -91,7 +91,8 @@ def _heeding() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
     is_heard = callable(signal.getsignal(signal.SIGINT))
-    ends = (signal.SIGTERM, signal.SIGHUP) if is_heard else ()
+    names = ("SIGTERM", "SIGHUP") if is_heard else ()
+    ends = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows: no HUP
     heeded = [number for number in ends if signal.getsignal(number) == signal.SIG_DFL]
     for number in heeded:
         signal.signal(number, interrupt)

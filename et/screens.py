@@ -57,9 +57,13 @@ half an hour for a line of the former, and cannot read the latter."""
 
 
 def read_colors(text: str) -> Text:
-    """A line of a log in the colours that it asks for, and of all else that it asks nothing."""
-    # of a line with a carriage return rich would keep what is behind the last one
-    fit = _TOO_MUCH.sub("", text).replace("\r", escape("\r"))
+    """A line of a log in the colours that it asks for, and of all else that it asks nothing.
+
+    Tabs become blanks, eight times as many bytes at most.
+    """
+    # of a line with a carriage return rich would keep what is behind the last one, and a tab would
+    # take it as long as hundreds of other characters
+    fit = _TOO_MUCH.sub("", text).replace("\r", escape("\r")).expandtabs()
     if _TOO_MUCH.search(fit):  # its halves stood around what was taken out
         return Text(fit, style="default")
     return Text.from_ansi(fit, style="default")

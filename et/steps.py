@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 _NUMBER = r"([+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:e[+-]?\d{1,9})?|nan|inf)"
 _SEPARATOR = r"['\"]?\s*(?:[=:#]\s*)?"
 _COUNT = r"(?:\s*[=:#]\s*|\s+#?)\[?(\d{1,12})(?:\s*/\s*(\d{1,12}))?"
-_PREFIX = re.compile(r"^\[(\d+(?:,\d+)?)\]<std(?:out|err)>:\s*")
+_PREFIX = re.compile(r"^\[(\d{1,9}(?:,\d{1,9})?)\]<std(?:out|err)>:\s*")
 _STEP = re.compile(
     rf"(?<![a-z])(?:global[_ ])?(?:step|iteration|iter)['\"]?{_COUNT}(?!\.?\d)", re.IGNORECASE
 )

@@ -20,7 +20,7 @@ from et.reading import explain_end, has_ended
 from et.screens import Screen
 from et_contract.pods import MAX_JOB_NAME
 from et_kube.api import APPLY_PATCH
-from et_kube.errors import Conflict, KubeError, NotFound
+from et_kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_operator.codec.decoding import decode_job
 from et_operator.model.texts import count
@@ -72,8 +72,11 @@ async def _apply(
             if before is not None:
                 before = await _hand_over(cluster, ref, before)
             body = build_update(manifest, place, before, replicas)
-            after = await cluster.api.patch(ref, body, content_type=APPLY_PATCH)
-        except Conflict:
+            if before is None:  # an apply would take over what somebody else has made by now
+                after = await cluster.api.create(TRAINING_JOBS, place, body)
+            else:
+                after = await cluster.api.patch(ref, body, content_type=APPLY_PATCH)
+        except (AlreadyExists, Conflict):
             await cluster.clock.sleep(PAUSE)
             continue
         others = [] if before is None else await _list_others(cluster, body, after)

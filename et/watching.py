@@ -32,7 +32,7 @@ from et_kube.errors import KubeError
 from et_kube.racing import run_unless
 from et_kube.resources import TRAINING_JOBS, Json, Ref
 from et_kube.retrying import TRANSIENT
-from et_operator.codec.decoding import decode_job, decode_scaling
+from et_operator.codec.decoding import decode_job
 
 TICK = timedelta(seconds=0.5)
 LOOK = timedelta(seconds=2)
@@ -165,8 +165,7 @@ class Watcher:
         return any(phase is None or not phase.is_final for phase in phases)
 
     async def _look_at_scalings(self) -> None:
-        found = await read_scalings(self.cluster, self.picture.job)
-        self.picture.scalings = tuple(decode_scaling(item) for item in found)
+        self.picture.scalings = tuple(await read_scalings(self.cluster, self.picture.job))
 
     async def _read_logs(self) -> None:
         """The newest launcher's log, opened again where it broke off."""

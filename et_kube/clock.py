@@ -13,7 +13,7 @@ from typing import Protocol
 
 from et_kube.times import YEARS
 
-BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 """Counts on while the machine is suspended, as other machines' clocks do (Linux only)."""
 
 CLOSE = timedelta(seconds=2)
@@ -52,8 +52,8 @@ class SystemClock:
         return datetime.now(UTC)  # noqa: TID251 (this is where time comes from)
 
     def monotonic(self) -> float:
-        """Seconds since the machine started, suspension included."""
-        return time.clock_gettime(BOOTTIME)
+        """Seconds since the machine started, suspension included where there is BOOTTIME."""
+        return time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME)
 
     async def sleep(self, duration: timedelta) -> None:
         """Wait in the event loop."""

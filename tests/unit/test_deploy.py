@@ -288,6 +288,15 @@ def test_the_policy_about_notices_leaves_it_the_annotations_that_it_writes():
     assert asked.startswith(f"key, ({same}) || "), "what others have written is as long as it is"
 
 
+def test_what_stands_in_a_policy_is_not_called_as_what_the_chart_gives_a_releases_name():
+    """A condition's name has 63 characters at most, and a release's may have nearly as many."""
+    policies = [d["spec"] for d in load_all() if d["kind"] == "ValidatingAdmissionPolicy"]
+    fields = ("matchConditions", "variables")
+    names = [one["name"] for spec in policies for key in fields for one in spec.get(key, ())]
+    assert names
+    assert [name for name in names if name.startswith("et-")] == []
+
+
 def test_who_brings_notices_is_on_the_hosts_network_and_else_as_restricted_as_the_operator():
     ours = find("Deployment")["spec"]["template"]["spec"]
     theirs = find("DaemonSet", "et-notices")["spec"]["template"]["spec"]

@@ -21,17 +21,33 @@ from et.commands import app
 from et.documents import read_documents
 from et.running import run
 from et.screens import Screen
-from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Ref
+from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, TRAINING_QUEUES, Ref
 from fakes.clients import Call, CallLog, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
 from tests.counting import find_peak
-from tests.makers import make_job
+from tests.makers import make_job, make_scale_out
 from tests.simulation.worlds import NAMESPACE
 from tests.unit.et.rigs import make_cluster, make_rig, make_screen, read
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = ("--name", "quick", "--image", "img", "--replicas", "2", "--max", "4")
+WINDOWS = """
+import asyncio, signal, sys, time
+known = ("SIG_", "SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM")
+unix = [name for name in dir(signal) if name.startswith("SIG") and not name.startswith(known)]
+clocks = [name for name in dir(time) if name.lower().startswith("clock_")]
+for module, names in ((signal, unix), (time, clocks)):
+    for name in names:
+        delattr(module, name)
+sys.modules.update(dict.fromkeys(["fcntl", "grp", "pwd", "resource", "termios"]))
+import pkgutil, et
+for module in pkgutil.iter_modules(et.__path__, "et."):
+    __import__(module.name)
+from et.__main__ import main
+main()
+"""
+"""Runs `et` without what Python has on other systems alone."""
 NOBODY_LISTENS = """
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
 contexts: [{name: c, context: {cluster: c, user: u}}]
@@ -172,6 +188,8 @@ def test_jobs_of_all_namespaces_are_listed_with_theirs(desk: Desk):
 @pytest.mark.long
 def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     desk.cluster.create(TRAINING_JOBS, NAMESPACE, make_job("train"))
+    environment = [{"name": "A", "value": "b"}]
+    desk.cluster.create(SCALE_OUTS, NAMESPACE, make_scale_out("more", env=environment))
 
     assert desk.type("list", "-o", "json") == 0
     assert json.loads(desk.out)["items"][0]["metadata"]["name"] == "train"
@@ -180,6 +198,7 @@ def test_lists_and_objects_are_json_when_asked_for(desk: Desk):
     told = json.loads(desk.out)
     assert told["job"]["metadata"]["name"] == "train"
     assert told["story"][0]["reason"] == "Submitted"
+    assert [scaling["spec"]["env"] for scaling in told["scalings"]] == [environment]
 
     assert desk.type("submit", *QUICK, "-o", "json", "--", "python3", "x.py") == 0
     assert json.loads(desk.out)["metadata"]["name"] == "quick"
@@ -353,6 +372,11 @@ def test_without_its_libraries_it_names_what_to_install(missing: str):
 
 
 @pytest.mark.long
+def list_jobs(kubeconfig: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *program, "list", "--kubeconfig", kubeconfig]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     ("kubeconfig", "complaint"),
     [
@@ -370,17 +394,17 @@ def test_a_cluster_that_cannot_be_asked_is_one_sentence(
     if kubeconfig:
         path.write_text(kubeconfig)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "et", "list", "--kubeconfig", path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = list_jobs(path, "-m", "et")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(complaint)
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_runs_where_python_has_less_than_here(tmp_path: Path):
+    (path := tmp_path / "config").write_text(NOBODY_LISTENS)
+    done = list_jobs(path, "-c", WINDOWS)
+    assert done.stderr.startswith("et: the cluster cannot be reached: list /apis/")
 
 
 def test_a_manifest_means_what_it_means_to_kubectl(desk: Desk):

@@ -105,7 +105,7 @@ async def test_while_hosts_are_missing_steps_before_the_loss_are_known(world: Si
 def test_what_was_told_at_length_is_cut_in_the_story():
     job, screen = make_job(), make_screen(width=3 * LONGEST_CELL)
     story = [Entry(job.created, JOB, "Submitted", text) for text in ("shortly", "x" * 9000)]
-    show_story(screen, Account(job, {}, [], [], story), job.created)
+    show_story(screen, Account(job, {}, [], story), job.created)
     _, first, second = read(screen.out).splitlines()
     assert first.endswith("Submitted  shortly")
     assert second.endswith("x [...]")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from et.losses import MOST_LINES, MOST_WORKERS, LastLoss, Loss, advise, describe
-from et.paces import Training
+from et.losses import MOST_WORKERS, LastLoss, Loss, advise, describe
+from et.paces import MOST_LINES, Training
 from et_contract.pods import Role
 from et_operator.model.listings import Listing
 from et_operator.model.pods import Pod
@@ -523,6 +523,21 @@ def test_of_a_loss_that_is_followed_by_many_steps_no_more_is_kept_than_a_few() -
     assert loss.is_complete
     assert not loss.training.moments
     assert "no step for 4.0 s" in loss.describe()
+
+
+@pytest.mark.long
+def test_no_more_is_taken_than_what_so_many_lines_tell() -> None:
+    training = Training()
+    for number in range(MOST_LINES + 10):
+        training.take(BEGAN, f"[{number}]<stdout>:step={number}", number)
+    assert len(training.moments) == len(training.courses) == MOST_LINES
+
+
+def test_a_log_of_which_no_more_is_taken_is_not_silent() -> None:
+    loss = lose(pause=1.0)
+    assert next(describe(loss, 600.0)).startswith("no step for ")
+    loss.training.lines = MOST_LINES
+    assert next(describe(loss, 600.0)).startswith("no pause")
 
 
 @pytest.mark.long

@@ -9,13 +9,22 @@ import pytest
 
 from et.logs import LauncherLog
 from et.pictures import Picture
-from et.reading import SCALINGS, explain_end, read_events, read_scalings
+from et.reading import (
+    SCALINGS,
+    explain_end,
+    read_events,
+    read_pods_called,
+    read_scalings,
+    read_stored_scalings,
+)
 from et.stories import choose_events
 from et.watching import Watcher
+from et_contract.pods import LABEL_ROLE
 from et_kube.resources import Json
 from et_operator.codec.decoding import decode_scaling
 from et_operator.model.conditions import Condition
 from fakes.clock import FakeClock
+from tests.makers import make_pod
 from tests.planning_makers import make_job
 from tests.unit.et.rigs import StoredApi, join_stored, make_screen
 
@@ -59,8 +68,29 @@ async def test_of_other_jobs_scalings_no_more_is_read_than_whose_they_are():
     unread = make_scaling("theirs", "other", ownerReferences=object())
     api = StoredApi([unread, make_scaling("ours", "job")])
     found = await read_scalings(join_stored(api), make_job())
-    assert [item["metadata"]["name"] for item in found] == ["ours"]
-    assert api.kept == found
+    assert [scaling.name for scaling in found] == ["ours"]
+    assert len(api.kept) == 1
+
+
+async def test_of_scalings_no_more_is_held_than_is_told_unless_all_is_shown():
+    one, other = make_scaling("one", "job"), make_scaling("other", "job")
+    for item, second in ((one, 2), (other, 1)):
+        item["metadata"]["creationTimestamp"] = f"2030-01-01T00:00:0{second}Z"
+        item["spec"]["env"] = [{"name": "A", "value": "much"}]
+    api = StoredApi([one, other])
+    assert [scaling.name for scaling in await read_scalings(join_stored(api), make_job())] == [
+        *("other", "one")
+    ]
+    assert "much" not in repr(api.kept)
+    assert await read_stored_scalings(join_stored(api), make_job()) == [other, one]
+
+
+async def test_of_pods_no_more_is_held_than_is_known_of_them():
+    pod = make_pod("job-worker-0", labels={LABEL_ROLE: "worker"}, annotations={"some": "much"})
+    api = StoredApi([pod])
+    [found] = await read_pods_called(join_stored(api), "job")
+    assert found.name == "job-worker-0"
+    assert "much" not in repr(api.kept)
 
 
 async def test_of_a_namespaces_events_those_of_the_job_are_kept():

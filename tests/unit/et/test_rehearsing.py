@@ -16,12 +16,13 @@ import pytest
 
 from et.choosing import check, choose
 from et.errors import EtError
+from et.paces import MOST_LINES
 from et.reading import EVENTS
 from et.rehearsing import KILL_RANK, Wish, prepare, rehearse
 from et.screens import Screen
 from et_contract.paths import RANK_STATES_DIR
 from et_kube.errors import KubeError, Refused
-from et_kube.notices import LEAVING_AT
+from et_kube.notices import LEAVING_AT, LEAVING_REASON
 from et_kube.resources import NODES, PODS, SCALE_INS, SCALE_OUTS, TRAINING_JOBS, Ref
 from et_kube.times import format_time
 from et_operator.codec.decoding import decode_job
@@ -257,6 +258,48 @@ async def test_who_is_interrupted_takes_the_notice_back_and_the_worker_stays(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_what_others_have_told_of_its_end_is_not_taken_back(world: SimulatedWorld, when: str):
+    screen, trainer = make_screen(), Trainer(world)
+    world.kubelet.waiting[HEIR] = "nobody's"
+    marks = {LEAVING_AT: "2030-01-01T00:00:00Z", LEAVING_REASON: "AWS takes it back"}
+
+    def tell_meanwhile(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE):
+            world.change(PODS, LOST, {"metadata": {"annotations": marks}})
+
+    async def interrupt(task: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        if when == "before":
+            world.change(PODS, LOST, {"metadata": {"annotations": marks}})
+        else:
+            world.log.faults.append(tell_meanwhile)
+        task.cancel()
+        await trainer.live(1)
+
+    await try_to(trainer, screen, NOTICE, before=interrupt)
+
+    assert read_mark(world) == marks[LEAVING_AT]
+    assert read(screen.err) == f"{LOST} is told something else by now, and that stays"
+
+
+async def test_one_of_whose_end_others_have_told_meanwhile_is_told_nothing(world: SimulatedWorld):
+    marks = {LEAVING_AT: "2030-01-01T00:00:00Z"}
+
+    def tell_meanwhile(call: Call, moment: Moment) -> None:
+        if (call.user, call.verb, moment) == ("et", "patch", Moment.BEFORE):
+            world.change(PODS, LOST, {"metadata": {"annotations": marks}})
+
+    world.log.faults.append(tell_meanwhile)
+    screen = make_screen()
+    _, [error] = await try_to(Trainer(world), screen, NOTICE)
+
+    assert str(error) == f"{LOST} has gone or changed meanwhile: nothing was done"
+    assert read_mark(world) == marks[LEAVING_AT]
+    assert read(screen.err) == ""
+
+
+@pytest.mark.long
 async def test_what_cannot_be_taken_back_is_said_with_what_to_type(world: SimulatedWorld):
     screen, trainer = make_screen(), Trainer(world)
     world.kubelet.waiting[HEIR] = "nobody's"
@@ -313,6 +356,26 @@ async def test_a_job_that_ends_meanwhile_is_said_to_have_ended(world: SimulatedW
 
     assert answer is False
     assert "train has ended meanwhile (Succeeded)" in read(screen.err)
+
+
+@pytest.mark.long
+async def test_of_a_log_that_tells_of_steps_without_end_no_more_is_waited_for(
+    world: SimulatedWorld,
+):
+    screen, trainer = make_screen(), Trainer(world)
+    world.kubelet.waiting[HEIR] = "nobody's"
+
+    async def flood(_: asyncio.Task[None]) -> None:
+        await trainer.live(5)
+        lines = (f"step={number}" for number in range(MOST_LINES))
+        trainer.logs.write(LAUNCHER, *lines, at=world.clock.now())
+        await trainer.live(5)
+
+    answer, raised = await try_to(trainer, screen, NOTICE, seconds=1, before=flood)
+
+    assert (answer, raised) == (False, [])
+    assert "log has 50000 lines that tell of steps, and no more are counted" in read(screen.err)
+    assert not read_mark(world)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from et.screens import LONGEST_CELL, Screen, TerminalConsole, build_console, escape, read_colors
-from tests.counting import find_peak
+from tests.counting import count_steps, find_peak
 from tests.unit.et.rigs import make_screen, read
 
 ATTACKS = {
@@ -122,6 +122,15 @@ def test_of_a_line_of_a_log_nothing_is_lost_before_a_carriage_return():
     text = read_colors("10%\r\x1b[1m20%\r30%\x1b[0m")
     assert text.plain == r"10%\r20%\r30%"
     assert [(span.start, str(span.style)) for span in text.spans] == [(5, "bold")]
+
+
+def test_tabs_of_a_log_are_blanks_and_cost_no_more_than_these():
+    assert read_colors("a\t\x1b[1mb\x1b[0m").plain == "a       b"
+
+    def count(line: str) -> int:
+        return count_steps(lambda: show_log(make_screen(is_terminal=True), line))
+
+    assert count("\t" * 1000) < 1.1 * count("x" * 1000)
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from et.steps import (
     count_repeats,
     find_cause,
     list_sizes,
+    parse_rank,
     parse_step,
     tell_cause,
 )
@@ -99,6 +100,11 @@ def test_progress_keeps_the_newest_of_each_fact():
 
     assert progress.newest == Step(number=5, total=10, epoch=1, loss=0.5, size=2)
     assert progress.sizes == [2]
+
+
+def test_a_rank_is_no_number_without_end():
+    ranks = ("0", "1,7", "9" * 10, "1," + "9" * 1900)
+    assert [parse_rank(f"[{rank}]<stdout>:step=1") for rank in ranks] == ["0", "1,7", "", ""]
 
 
 def test_of_sizes_without_end_the_last_are_remembered():

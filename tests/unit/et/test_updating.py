@@ -19,7 +19,7 @@ from et_kube.api import APPLY_PATCH
 from et_kube.errors import Refused
 from et_kube.resources import SCALE_OUTS, TRAINING_JOBS, Json, Resource
 from et_operator.model.names import ANNOTATION_RENEWED
-from fakes.clients import Call, Moment
+from fakes.clients import Call, CallLog, Moment
 from fakes.clock import FakeClock
 from fakes.cluster import FakeCluster
 from tests.makers import make_job, make_scale_out
@@ -286,6 +286,26 @@ async def test_one_that_changes_meanwhile_is_looked_at_again(world: SimulatedWor
         await world.clock.advance(timedelta(seconds=1))
     assert count(task.result()) == 4
     assert scaled
+
+
+async def test_one_that_somebody_makes_meanwhile_is_changed_as_one_that_was_there():
+    screen, clock, log = make_screen(), FakeClock(), CallLog()
+    fake = FakeCluster(clock.now)
+
+    def make_before(call: Call, moment: Moment) -> None:
+        if call.is_write and moment is Moment.BEFORE and not fake.list(TRAINING_JOBS):
+            fake.create(TRAINING_JOBS, NAMESPACE, make(workers=3, suspend=True))
+
+    log.faults.append(make_before)
+    objects = [(TRAINING_JOBS, make(workers=2))]
+    cluster = make_cluster(fake, clock, log=log)
+    async with asyncio.TaskGroup() as group:
+        work = update(cluster, screen, objects, namespace="", replicas=None)
+        task = group.create_task(work)
+        await clock.advance(timedelta(seconds=1))
+
+    [stored] = task.result()
+    assert (count(stored), stored["spec"]["suspend"]) == (3, True)
 
 
 async def test_a_job_that_has_ended_or_something_else_is_not_updated(world: SimulatedWorld):

@@ -187,11 +187,3 @@ def test_the_way_that_pods_take_imports_no_generated_models():
     environ = {**os.environ, "PYTHONPATH": str(root)}
     result = subprocess.run([sys.executable, "-c", code], env=environ, check=False, timeout=60)
     assert result.returncode == 0
-
-
-def test_where_the_system_has_no_limit_of_files_none_is_raised():
-    """Windows has no module `resource`."""
-    program = "import sys; sys.modules['resource'] = None; from et_kube import connecting"
-    command = [sys.executable, "-c", f"{program}; connecting.raise_file_limit()"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
