@@ -193,6 +193,11 @@ class Files:
             for path, text in list(self._unwritten.items()):
                 self._write(path, text)
 
+    @property
+    def is_kept(self) -> bool:
+        """See brokering.Shelf."""
+        return self._memory not in self._unwritten
+
     def publish(self, text: str) -> None:
         """See brokering.Shelf."""
         log.info("hosts listed", count=text.count("\n"))
