@@ -16,7 +16,7 @@ import json
 import struct
 from collections import namedtuple
 
-from et_contract.texts import parse_json
+from et_contract.texts import clean, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # keeps `typing` out of the start of a worker process
@@ -110,9 +110,18 @@ NAMES = {
 
 Frame = namedtuple("Frame", ["type", "session", "flags", "offset", "payload"])
 
+_MOST_REASON = 500
+"""Characters of a reason, as much as people read."""
+
 
 class ProtocolError(Exception):
-    """The peer broke a rule; the connection must be dropped with this reason."""
+    """The peer broke a rule; the connection must be dropped with this reason.
+
+    It may quote what the peer has said, of any length; it is words for people all the same.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(clean(reason, _MOST_REASON))
 
 
 def encode(

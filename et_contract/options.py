@@ -10,7 +10,6 @@ Standard library only, Python >= 3.7: this file runs in user containers too.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import namedtuple
 
 TYPE_CHECKING = False
@@ -21,8 +20,7 @@ Table = namedtuple(
     "Table",
     [
         "counts",  # option -> how many of the following words are its values
-        "same",  # option -> the name that it is read as, where it has several
-        "names",  # of all options, sorted: what is not known is looked up as fast
+        "meant",  # option, or abbreviation -> the name it is read as, "" where it may be several
     ],
 )
 Option = namedtuple("Option", ["name", "value", "place"])
@@ -34,7 +32,15 @@ option takes is not known: it is read as if the next word was its value, unless 
 
 
 def _make_table(counts: Dict[str, int], same: Dict[str, str]) -> Table:
-    return Table(counts, same, tuple(sorted(counts)))
+    """`same` has the name that an option is read as, where it has several."""
+    meant: Dict[str, str] = {}
+    names = {name: same.get(name, name) for name in counts}
+    for name, one in names.items():
+        for end in range(len(name)):
+            begin = name[:end]
+            meant[begin] = one if meant.get(begin, one) == one else ""
+    meant.update(names)
+    return Table(counts, meant)
 
 
 _FLAGS = """
@@ -104,32 +110,23 @@ def read(words: Sequence[str], table: Table, start: int = 0) -> Tuple[List[Optio
             is_last = place + 1 == len(words) or "=" in words[place]
             name, following = "", 0 if is_last or words[place + 1].startswith("-") else 1
         value = words[place + 1] if following else inline
-        options.append(Option(table.same.get(name, name), value, place + min(following, 1)))
+        options.append(Option(name, value, place + min(following, 1)))
         place += 1 + following
     return options, place
 
 
-def _find_longer(begin: str, names: Sequence[str]) -> List[str]:
-    """The names that begin so."""
-    place = bisect_left(names, begin)
-    found = []
-    while place < len(names) and names[place].startswith(begin):
-        found.append(names[place])
-        place += 1
-    return found
-
-
 def _split(word: str, table: Table) -> Tuple[str, Optional[str]]:
-    """The option's full name, "" if it is not known, and the value in the same word."""
-    counts = table.counts
-    if word in counts:
-        return word, None
+    """The option's name, "" if it is not known, and the value in the same word.
+
+    A word is looked up and nothing is searched: of a command line thousands are read.
+    """
     name, equals, value = word.partition("=")
-    matches = [name] if name in counts else _find_longer(name, table.names)
-    if len({table.same.get(match, match) for match in matches}) == 1:
-        takes = counts[matches[0]]
-        return (matches[0], value if equals else None) if takes or not equals else ("", None)
+    meant = table.meant.get(name)
+    if meant:
+        if not equals:
+            return meant, None
+        return (meant, value) if table.counts[meant] else ("", None)
     short = word[:2]
-    if not word.startswith("--") and counts.get(short) == 1:
+    if not word.startswith("--") and table.counts.get(short) == 1:
         return short, word[2:]
     return "", None

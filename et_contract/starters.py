@@ -19,7 +19,7 @@ from et_contract import options, paths, scripts, wrappers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Optional, Sequence, Set, Tuple
+    from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 BY_LIST = "list"
 """Reads the list of hosts again and again, and lets go of a host that is no longer on it."""
@@ -251,7 +251,7 @@ def _read_options(row: Launcher, words: Sequence[str]) -> List[options.Option]:
 
 def _is_elastic(row: Launcher, given: Sequence[options.Option]) -> bool:
     """Whether a launcher that is called with these options lets workers join and leave."""
-    return any(_has_any(row.elastic, {option.name: option.value or ""}) for option in given)
+    return _has_any(row.elastic, ((option.name, option.value) for option in given))
 
 
 def _read_least(row: Launcher, given: Sequence[options.Option], slots: int) -> int:
@@ -297,17 +297,17 @@ def _is_alone(row: Launcher, given: Sequence[options.Option]) -> bool:
     horovodrun does so where it is told of no hosts, torchrun where it is told of one node, or of a
     rendezvous of its own.
     """
-    values = {option.name: option.value or "" for option in given}
+    values = {option.name: option.value for option in given}
     if not row.outward or "" in values:
         return False
     if row.hosts and values.keys().isdisjoint(row.least):
         return False  # it asks something, or prints it
-    return _has_any(row.inward, values) or not _has_any(row.outward, values)
+    return _has_any(row.inward, values.items()) or not _has_any(row.outward, values.items())
 
 
-def _has_any(patterns: Dict[str, str], values: Dict[str, str]) -> bool:
-    """Whether an option is given whose value begins as the pattern of its name says."""
-    return any(name in values and re.match(at, values[name]) for name, at in patterns.items())
+def _has_any(patterns: Dict[str, str], given: Iterable[Tuple[str, Optional[str]]]) -> bool:
+    """Whether an option is among them whose value begins as the pattern of its name says."""
+    return any(name in patterns and re.match(patterns[name], value or "") for name, value in given)
 
 
 class _Reading:

@@ -268,6 +268,8 @@ def fuzz_claim(fuzzer: Fuzzer) -> None:
 class Nowhere:
     """Wire and shelf that take everything."""
 
+    is_kept = True
+
     def to_agent(self, uid: str, data: bytes) -> None:
         list(_decode(data))
 

@@ -43,7 +43,17 @@ _ID = 16
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM)
 """The process has ended, or is not ours to look at; any other error says nothing about it."""
 
-_Process = namedtuple("_Process", ["pid", "parent", "group", "sid", "start"])
+_Process = namedtuple(
+    "_Process",
+    [
+        "pid",
+        "parent",
+        "group",
+        "sid",
+        "start",
+        "thread",  # one that has not ended: a thread lets go of what is read of it when it ends
+    ],
+)
 
 
 def leave_mark() -> None:
@@ -201,20 +211,20 @@ class Surveyor:
         key = (process.pid, process.start)
         if key not in self._known:
             try:
-                self._known[key] = self._read_name(process.pid)
+                self._known[key] = self._read_name(process.thread)
             except OSError as error:
                 self._unread = error
-        mark = self._read("%d/coredump_filter" % process.pid)
+        mark = self._read("%d/coredump_filter" % process.thread)
         is_marked = bool(int(mark or b"0", 16) & MARK)
         return self._known.get(key) or (ANY if is_marked else None)
 
-    def _read_name(self, pid: int) -> Optional[bytes]:
+    def _read_name(self, thread: int) -> Optional[bytes]:
         """The session in its environment; None where reading it takes too long. Raises OSError."""
         found: List[Optional[bytes]] = []
 
         def read() -> None:
             try:
-                found.append(self._read("%d/environ" % pid))
+                found.append(self._read("%d/environ" % thread))
             except OSError:
                 return
 
@@ -271,11 +281,26 @@ class Surveyor:
         stat = self._read(name + "/stat")
         if stat is None:
             return None
-        # proc(5): pid, name in parentheses (and with some), state, ppid, group, session, ... start
+        # proc(5): pid, name in parentheses (and with some), state, ppid, group, session, ... how
+        # many threads, 0, start
         fields = stat[stat.rfind(b")") + 2 :].split()
-        if fields[0] in (b"Z", b"X"):
+        thread: Optional[int] = int(name)
+        if fields[0] in (b"Z", b"X"):  # of the first thread, which may end before the others
+            thread = self._find_other_thread(name) if int(fields[17]) > 1 else None
+        if thread is None:
             return None
-        return _Process(int(name), int(fields[1]), int(fields[2]), int(fields[3]), fields[19])
+        parent, group, sid = map(int, fields[1:4])
+        return _Process(int(name), parent, group, sid, fields[19], thread)
+
+    def _find_other_thread(self, name: str) -> Optional[int]:
+        """A thread of the process that is not its first; None where there is none any more."""
+        try:
+            names = os.listdir("%s/%s/task" % (self._proc, name))
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
+        return max((int(each) for each in names if each != name), default=None)
 
     def _read(self, path: str) -> Optional[bytes]:
         """None: it has ended, or is not ours to look at. Raises OSError when we cannot look."""

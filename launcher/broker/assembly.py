@@ -40,8 +40,6 @@ ABSENT_SECONDS = 1.0
 by a limit of its processor's time, or with the whole machine."""
 _LEAST_SECONDS = 0.005
 UNREADABLE = "ConfigUnreadable"
-UNKEPT = "MemoryUnkept"
-_UNKEPT = "the broker's disk is full: until it takes the memory, no worker is spoken to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +133,7 @@ class Assembly:
 
     async def _speak(self) -> None:
         """No agent hears the number of this start before it is kept: the next would be the same."""
-        if not self._files.kept.is_set():
-            self._broker.ledger.complain(UNKEPT, _UNKEPT)
-            self._touch()
-            await self._files.kept.wait()
-        self._broker.ledger.withdraw(UNKEPT)
-        self._touch()
+        await self._files.kept.wait()
         await self._streams.run()
 
     async def _end_sessions(self) -> None:

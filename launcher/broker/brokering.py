@@ -31,7 +31,7 @@ from launcher.broker.graces import Graces
 from launcher.broker.hosts import HostList, Verdict
 from launcher.broker.idling import Idleness
 from launcher.broker.launching import Launching
-from launcher.broker.memories import Identity, Memory
+from launcher.broker.memories import AGAIN_SECONDS, Identity, Memory
 from launcher.broker.notices import Notices
 from launcher.broker.nudging import Nudging
 from launcher.broker.pulses import STALL_SECONDS, Pulse
@@ -42,13 +42,22 @@ from launcher.broker.sights import Lookout
 from launcher.broker.tails import Tails
 
 _STALLED = f"the launcher's command has not asked for hosts for {STALL_SECONDS:.0f} s: it hangs"
+_UNKEPT = "MemoryUnkept"
+_FULL = (
+    "the broker's disk is full: until it takes the memory the list of hosts stays as it is, and a "
+    "broker that has just started speaks to no worker"
+)
 _RELAYED = frozenset(
     {frames.SPAWNED, frames.DATA, frames.DROPPED, frames.EXIT, frames.LOST, frames.SIGNALED}
 )
 
 
 class Shelf(Protocol):
-    """Where things are put that must survive us. Both methods return when it is done."""
+    """Where things are put that must survive us. Both methods return when it is done, or failed."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the next broker will find what was to be kept last."""
 
     def publish(self, text: str) -> None:
         """Write the list for readers that cannot reach us."""
@@ -272,8 +281,9 @@ class Broker:
         self._tell(NO_RING, self._rings.advance(ranks, self.hosts.members, now))
         self._tell(RING_NOT_BROKEN, self._rings.unbroken)
         self._keep()
+        self._tell(_UNKEPT, "" if self._shelf.is_kept else _FULL)
         self._notices.tell_launcher(self._launching.tell)  # before GO
-        self._launching.tell_all(self._text)
+        self._launching.tell_all(self._text if self._is_served else None)
 
     def due(self) -> float:
         """When `conclude` must be called at the latest, monotonic seconds; inf for never."""
@@ -283,6 +293,7 @@ class Broker:
         times = [*(part.due() for part in parts)]
         times += [self._idleness.due(self._now), self._rings.due(self._now)]
         times.append(self._departures.due(self._lookout.look()))
+        times += [] if self._shelf.is_kept else [self._now + AGAIN_SECONDS]
         return min((time for time in times if time is not None), default=math.inf)
 
     # ------------------------------------------------------------ what is so
@@ -342,7 +353,7 @@ class Broker:
             self._blacklist.note_read()
             self._lookout.pace.note_read(self._now)
         self._keep()
-        if self._text is None:
+        if not self._is_served:
             # The reader goes on with the file, or waits.
             self._wire.hang_up(peer)
             return
@@ -465,7 +476,13 @@ class Broker:
         self._listed = listed
         self.hosts.nudge = self._nudging.shown
 
+    @property
+    def _is_served(self) -> bool:
+        """Whether there is a list, and readers get it as it is now."""
+        return self._text is not None and self._text == self.hosts.text
+
     def _keep(self) -> None:
+        """Keep what the next broker must know; a changed list is published once that is kept."""
         self._follow_list()
         hosts = self.hosts.memory
         self.ledger.list(hosts.ever_listed, unlisted=self.hosts.unlisted, ready=hosts.ready)
@@ -482,7 +499,7 @@ class Broker:
             self._kept = memory
             self._shelf.keep(memory)
         text = self.hosts.text if self.hosts.is_known else None
-        if text is not None and text != self._text:
+        if text is not None and text != self._text and self._shelf.is_kept:
             self._text = text
             self._answer = frames.encode_json(frames.HOSTS_LIST, {"text": text})
             self._shelf.publish(text)

@@ -78,13 +78,16 @@ class Launching:
             self._hosts.start()
 
     def tell_all(self, text: str | None) -> None:
-        """GO with the list and scripts, and that ENDED is safe by hanging up: all that was kept."""
+        """GO with the list and scripts, and that ENDED is safe by hanging up: all that was kept.
+
+        No GO where `text` is None: there is no list that is served.
+        """
         ended, self._ended = self._ended, []
         for peer in ended:
             self._wire.hang_up(peer)
         if self.peer is None:
             return
-        if self._hosts.memory.started and not self._is_told:
+        if self._hosts.memory.started and not self._is_told and text is not None:
             self._is_told = True
             self.tell(frames.encode_json(frames.GO, {"hosts": text}))
         self._order()

@@ -26,6 +26,7 @@ from et_contract.documents import (
 from et_contract.texts import parse_json, read_file
 from launcher.broker.hosts import Entry, HostMemory
 from launcher.broker.logging import log
+from launcher.broker.sessions import STARTS
 
 MAX_MEMORY = 2**24
 
@@ -62,8 +63,8 @@ class Memory:
 def recall(path: Path, identity: Identity) -> Memory:
     """The memory for a broker that starts now: brokerStart is one higher than ever before was kept.
 
-    Raises InvalidDocument when the file is there and cannot be read: starting as if nothing had
-    happened could list hosts twice, so it is left to a person.
+    Raises InvalidDocument when the file is there and cannot be read, or no number is higher:
+    starting as if nothing had happened could list hosts twice, so it is left to a person.
     """
     fresh = Report(epoch=identity.epoch, launcher_uid=identity.launcher_uid, broker_start=0)
     memory = Memory(report=fresh)
@@ -74,6 +75,10 @@ def recall(path: Path, identity: Identity) -> Memory:
         if owner != (identity.epoch, identity.launcher_uid):
             memory = Memory(report=fresh)
     report = replace(memory.report, broker_start=memory.report.broker_start + 1)
+    if report.broker_start >= STARTS:
+        raise InvalidDocument(
+            f"memory: no broker is the start {report.broker_start} of its launcher"
+        )
     return replace(memory, report=report)
 
 
@@ -192,6 +197,11 @@ class Files:
             self._failed.clear()
             for path, text in list(self._unwritten.items()):
                 self._write(path, text)
+
+    @property
+    def is_kept(self) -> bool:
+        """See brokering.Shelf."""
+        return self._memory not in self._unwritten
 
     def publish(self, text: str) -> None:
         """See brokering.Shelf."""

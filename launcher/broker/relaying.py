@@ -265,7 +265,9 @@ class Relay:
             session = self._make(frame.session, host=body["host"])
         self._adopt(session, peer)
         session.open(frame, body)
-        if session.opening is not None and not self._starts.keep(session):
+        if session.opening is None:
+            self._starts.withdraw(session)
+        elif not self._starts.keep(session):
             self._lose(session, TOO_MANY)
             return
         if session.uid:

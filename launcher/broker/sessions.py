@@ -20,6 +20,8 @@ from launcher.protocol.signals import FROM_BROKER, KILL, Signals
 from launcher.protocol.transitions import Table, stay, step, step_frame
 
 _START_BITS = 32
+STARTS = frames.MAX_OFFSET >> _START_BITS
+"""The numbers of signals tell so many starts of brokers apart, from 0 on."""
 MOST_INSTANCE = 64
 """Characters of an agent's name for itself, which its shims say again."""
 

@@ -58,6 +58,11 @@ class Starts:
         self._waiting.get(session.uid, {}).pop(session.id, None)
         return self._sent.get(session.uid, {}).pop(session.id, None) is not None
 
+    def withdraw(self, session: Session) -> None:
+        """The SPAWN is not meant any more; one that was sent counts until it is answered."""
+        if session.id not in self._sent.get(session.uid, {}):
+            self.finish(session)
+
     def next(self, uid: str) -> Session | None:
         """The one that waits longest."""
         return next(iter(self._waiting.get(uid, {}).values()), None)

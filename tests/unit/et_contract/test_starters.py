@@ -5,10 +5,12 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from et_contract import options, starters, wrappers
+from tests.counting import count_steps
 
 ELASTIC = "horovodrun -np 2 --min-np 1 --host-discovery-script /etc/edl/discover_hosts.sh python t"
 
@@ -373,3 +375,17 @@ def test_of_commands_and_words_no_more_are_looked_at_than_any_job_has(
     starters.choose(command)
     assert looked["commands"] <= 4096
     assert looked["options"] <= 8192
+
+
+def test_no_command_line_costs_more_than_its_commands_and_words():
+    """A word may be the beginning of all options, or be put in as often as there is room for it."""
+    each = "horovodrun $@\n"
+    plain, many, few = (
+        count_steps(partial(starters.choose, ["sh", "-c", *words]))
+        for words in (
+            ["a;" * (starters.MAX_SCRIPT // 2)],
+            [each * 1000, "sh", *["-="] * 8],
+            [each * 60 + "horovodrun " + "-= " * 3900, "sh", *["-="] * 120],
+        )
+    )
+    assert max(many, few) < 1.5 * plain

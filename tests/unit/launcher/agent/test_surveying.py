@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from launcher.agent import surveying
-from launcher.agent.surveying import MOST_REAPED, Surveyor
+from launcher.agent.surveying import MARK, MOST_REAPED, Surveyor
+from tests.unit.launcher.agent.workers import PYTHON
 
 ONE, TWO = b"1" * 16, b"2" * 16
 OWN = os.getpid()
@@ -98,6 +102,57 @@ def test_zombies_strangers_and_the_containers_own_do_not_count(proc: Proc) -> No
     proc.add(402, parent=0, session=ONE, mark=True)
     proc.add(403, session=b"3" * 15)
     assert proc.counts() == (0, 0, 0)
+
+
+OUTLIVED = """
+import ctypes, os, threading
+with open("/proc/self/coredump_filter", "w") as file:
+    file.write(os.environ.get("FILTER", "0"))
+def work():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        pass
+    os.write(1, b"x")
+    os.read(0, 1)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+"""Its first thread ends, and another one goes on."""
+
+
+@contextmanager
+def start_outlived(**env: str) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(
+        [PYTHON, "-I", "-S", "-c", OUTLIVED],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True,
+    )  # fmt: skip
+    with child:
+        try:
+            assert child.stdout
+            assert child.stdout.read(1) == b"x"
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_process_whose_first_thread_has_ended_lives_and_ends_with_the_others() -> None:
+    surveyor = Surveyor()
+    with start_outlived() as child:
+        surveyor.add(ONE, child.pid)
+        assert surveyor.sweep(ONE, signal.SIGKILL, spares_group=False) == 1
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # all of it has ended
+        assert surveyor.sweep(ONE, 0, spares_group=False) == 0
+
+
+def test_its_name_and_its_mark_are_read_of_a_thread_that_goes_on() -> None:
+    for env, counts in (
+        ({"EDL_SESSION": ONE.hex()}, (1, 1)),
+        ({"FILTER": str(MARK)}, (0, 1)),
+        ({}, (0, 0)),
+    ):
+        with start_outlived(**env):
+            surveyor = Surveyor()
+            found = surveyor.sweep(ONE, 0, spares_group=False), surveyor.survey(0)
+        assert found == counts
 
 
 def test_a_number_that_comes_again_means_another_process(proc: Proc) -> None:

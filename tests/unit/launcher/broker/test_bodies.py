@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from et_contract import frames
 from et_contract.frames import Frame, ProtocolError
-from launcher.broker.bodies import read_rejection
+from launcher.broker.bodies import read_rejection, read_welcome
 from launcher.broker.facts import PROBLEM_KEPT
 from launcher.protocol.agents import Agent
 from launcher.protocol.effects import Send
 from launcher.protocol.fences import Fenced
+from launcher.protocol.signals import read_signal
 
 VALUES = st.recursive(
     st.none()
@@ -52,6 +54,18 @@ def test_a_rejection_is_read_as_it_was_built(is_fenced: bool):
     decoder.feed(frames.build_rejection("why", is_fenced=is_fenced))
     [frame] = decoder
     assert read_rejection(frame) == ("why", is_fenced)
+
+
+@pytest.mark.parametrize("read", [read_welcome, read_signal], ids=["of an agent", "of a shim"])
+def test_of_what_breaks_a_rule_no_more_is_quoted_than_people_read(read: Callable[[Frame], object]):
+    """The reason is logged, in one write that waits, and sent."""
+    said = "\x1b[2J" + "x" * 500_000
+    sessions = [{"id": "00" * 16, "state": said}]
+    payload = json.dumps({"sessions": sessions, "signal": said}).encode()
+    with pytest.raises(ProtocolError, match="xxx") as caught:
+        read(Frame(frames.WELCOME, frames.NO_SESSION, 0, 0, payload))
+    assert len(str(caught.value)) <= PROBLEM_KEPT
+    assert "\x1b" not in str(caught.value)
 
 
 def make_hello(epoch: int, launcher: str, connection: int = 1) -> Frame:

@@ -48,6 +48,7 @@ class BrokerRig:
         self.ended: list[int] = []
         self.text: str | None = None
         self.kept: Memory | None = None
+        self.is_kept = True
         fresh = Memory(Report(epoch=1, launcher_uid="launcher-uid", broker_start=1))
         self.broker = Broker(IDENTITY, memory or fresh, wire=self, shelf=self, now=self.now)
         self.members: dict[int, MemberState] = {}
@@ -315,6 +316,48 @@ def test_a_read_between_config_and_conclusion_sees_who_was_held_in_the_place_of_
     assert rig.text == after
     assert (rig.report.served_generation, rig.report.ready) == (9, frozenset())
     assert rig.report.listed == {"uid-0", "uid-1", "uid-2"}
+
+
+def test_a_list_that_the_next_broker_would_not_know_is_shown_to_nobody():
+    rig = make_started()
+    shown = rig.read()
+    rig.is_kept = False
+    rig.configure({0: DRAINING, 2: ACTIVE})
+    rig.welcome(2)
+    rig.wait(5.0)
+    assert rig.text == shown
+    rig.peer(DISCOVER, frames.HOSTS, nonce="nonce")
+    assert (rig.peers, rig.ended) == ([], [DISCOVER]), "the reader goes on with the file"
+    assert rig.report.served_generation < rig.generation
+    assert "MemoryUnkept" in rig.report.problems
+    assert rig.broker.due() <= rig.now + 5.0
+    rig.is_kept = True
+    rig.settle()
+    assert rig.text == rig.read() == "job-worker-1:1\njob-worker-2:1\n"
+    rig.settle()
+    assert rig.report.served_generation == rig.generation
+    assert rig.report.problems == {}
+
+
+def test_while_the_list_is_as_it_was_a_disk_that_is_full_keeps_no_reader_waiting():
+    rig = make_started()
+    rig.is_kept = False
+    assert rig.read() == rig.text
+
+
+def test_no_command_starts_with_hosts_that_the_next_broker_would_not_know():
+    rig = BrokerRig()
+    rig.peer(PID1, frames.LAUNCH, nonce="nonce")
+    rig.configure({0: ACTIVE, 1: ACTIVE})
+    rig.welcome(0)
+    rig.wait(1.0)
+    assert rig.text == "job-worker-0:1\n"
+    rig.is_kept = False
+    rig.welcome(1)
+    assert rig.go() == []
+    rig.is_kept = True
+    rig.settle()
+    assert rig.go() == ["GO"]
 
 
 def test_one_that_was_held_in_vain_closes_at_once():

@@ -427,6 +427,8 @@ class Agent:
 class StreamsRig:
     """A broker with streams to agents that a test provides, one for each attempt."""
 
+    is_kept = True
+
     def __init__(self, *attempts: Callable[[], Agent] | KubeError, members: int = 1) -> None:
         self.opened: list[float] = []
         self.closed: list[float] = []
@@ -1039,8 +1041,10 @@ def test_what_a_full_disk_did_not_take_is_written_once_there_is_room(tmp_path: P
             files.keep(memory)
             files.publish("new:1\n")
             await asyncio.sleep(60.0)
+            assert not files.is_kept
             folder.mkdir()
             await asyncio.sleep(6.0)
+            assert files.is_kept
             assert (folder / "hosts").read_text() == "new:1\n"
             assert decode_memory((folder / "memory").read_text()) == memory
             (folder / "hosts").unlink()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from et_contract import frames
 from et_contract.documents import InvalidDocument, Report, SessionExit
 from launcher.broker.hosts import Entry, HostMemory
 from launcher.broker.memories import (
@@ -21,6 +22,8 @@ from launcher.broker.memories import (
     recall,
     write_whole,
 )
+from launcher.broker.sessions import Session
+from launcher.protocol.signals import read_signal
 
 IDENTITY = Identity("job", "ns", "job-uid", 2, "launcher-uid")
 texts = st.text(max_size=5)
@@ -88,6 +91,20 @@ def test_each_start_has_a_number_of_its_own(tmp_path: Path):
     write_whole(path, encode_memory(replace(first, hosts=HostMemory(generation=7))))
     second = recall(path, IDENTITY)
     assert (second.report.broker_start, second.hosts.generation) == (2, 7)
+
+
+def test_a_start_that_no_broker_can_be_is_refused(tmp_path: Path):
+    path = tmp_path / "memory.json"
+    last = Report(epoch=2, launcher_uid="launcher-uid", broker_start=2**31 - 2)
+    path.write_text(encode_memory(Memory(last)))
+    start = recall(path, IDENTITY).report.broker_start
+    order = Session(b"s" * 16, "w", start=start).orders.add(15)
+    decoder = frames.Decoder()
+    decoder.feed(order)
+    assert [read_signal(frame) for frame in decoder] == [15], "an agent takes it"
+    path.write_text(encode_memory(Memory(replace(last, broker_start=start))))
+    with pytest.raises(InvalidDocument, match="start 2147483648"):
+        recall(path, IDENTITY)
 
 
 @pytest.mark.parametrize("kind", ["hole", "pipe", "link", "folder"])

@@ -387,6 +387,29 @@ def test_starts_that_waited_when_the_stream_was_cut_are_sent_on_the_next():
     assert [key for _, key, _ in wire.take_agent()] == KEYS[4:5]
 
 
+def test_who_asks_for_what_was_never_started_holds_up_no_other_start():
+    relay, wire, _ = make_relay()
+    start_large(relay, 7)
+    relay.take_shim_frame(5, RESUME._replace(session=KEYS[4]), 0.0)
+    names = [(name, key) for name, key, _ in wire.take_agent()]
+    assert names == [*(("SPAWN", key) for key in KEYS[:4]), ("RESUME", KEYS[4])]
+    for key in KEYS[:4]:
+        relay.take_agent_frame("uid-0", SPAWNED._replace(session=key))
+    relay.take_agent_frame("uid-0", make_frame(frames.LOST, KEYS[4], reason="?", code=137))
+    assert [(name, key) for name, key, _ in wire.take_agent()] == [
+        ("SPAWN", key) for key in KEYS[5:7]
+    ]
+
+
+def test_a_start_that_was_sent_counts_until_it_is_answered_whatever_its_shim_asks():
+    relay, wire, _ = make_relay()
+    start_large(relay, 5)
+    relay.take_shim_frame(1, RESUME._replace(session=KEYS[0]), 0.0)
+    assert KEYS[4] not in [key for _, key, _ in wire.take_agent()]
+    relay.take_agent_frame("uid-0", SPAWNED._replace(session=KEYS[0]))
+    assert [key for _, key, _ in wire.take_agent()] == KEYS[4:5]
+
+
 def test_a_shim_that_leaves_before_its_spawn_was_sent_leaves_nothing():
     relay, wire, _ = make_relay(attached=False)
     relay.take_shim_frame(SHIM, SPAWN, 0.0)
