@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenacity import Retrying, retry_if_exception, stop_after_attempt
+
 from devcluster import building, hostsettings, locks, nodes, ociimages, reporting
 from devcluster.checks import IMAGE_PROGRAMS, check_programs
 from devcluster.commands import attempt
@@ -31,6 +33,10 @@ _LEFT_OUT = (
 _MERGED = "/usr/share/mmdebstrap/hooks/merged-usr"
 # how this machine reaches its mirrors is not for the image
 _FORGET = 'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"'
+
+_IN_ITS_WAY = "sealing memfd copy: Device or resource busy"
+"""What a program says that seals a copy of itself while another process, which was just made of
+it, has that open yet: it happens on a busy machine, seldom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +176,10 @@ def _build(cache: Path, image: Image, new: Path) -> None:
             arguments = ["bud", "--isolation=chroot", "--layers", "--pull-never"]
             arguments += [f"--build-arg=BASE={base.name}", *settings.list_mounts()]
             arguments += [f"--tag={image.name}", f"--file={CHECKOUT / image.dockerfile}"]
-            _run_buildah(cache, [*arguments, str(CHECKOUT / image.context)], step)
+            run_buildah(cache, [*arguments, str(CHECKOUT / image.context)], step)
             step.detail = "writing the archive"
             target = f"oci-archive:{new}:{image.name}"
-            _run_buildah(cache, ["push", "--quiet", image.name, target], step)
+            run_buildah(cache, ["push", "--quiet", image.name, target], step)
         _unmount_store(cache)
 
 
@@ -202,7 +208,7 @@ def _import_base(cache: Path, base: Base, archive: Path) -> None:
     os.link(archive, folder / "base.tar")
     (folder / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n")
     with reporting.step(f"importing {base.name}") as step:
-        _run_buildah(cache, ["bud", "--isolation=chroot", f"--tag={base.name}", str(folder)], step)
+        run_buildah(cache, ["bud", "--isolation=chroot", f"--tag={base.name}", str(folder)], step)
     shutil.rmtree(folder)
 
 
@@ -221,8 +227,15 @@ def _buildah(cache: Path) -> list[str]:
     return ["buildah", *places, "--storage-driver=overlay"]
 
 
-def _run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> None:
-    _run_shown([*_buildah(cache), *arguments], step)
+def run_buildah(cache: Path, arguments: list[str], step: reporting.Step) -> None:
+    """Run it, and once more where it was in its own way; what it had built by then is not anew."""
+    for trial in Retrying(
+        retry=retry_if_exception(lambda error: _IN_ITS_WAY in str(error)),
+        stop=stop_after_attempt(2),
+        reraise=True,
+    ):
+        with trial:
+            _run_shown([*_buildah(cache), *arguments], step)
 
 
 def _run_shown(command: list[str], step: reporting.Step, given: str = "") -> None:

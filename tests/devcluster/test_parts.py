@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import socket
 import subprocess
 import sys
@@ -19,11 +20,13 @@ from devcluster import (
     checks,
     commands,
     hostsettings,
+    images,
     lifecycles,
     manifests,
     nodes,
     ociimages,
     processes,
+    reporting,
     settings,
     simulating,
 )
@@ -351,3 +354,35 @@ def test_pip_variables_win_over_files(tmp_path: Path) -> None:
 def test_the_certificates_of_the_machine_are_lent_at_another_path() -> None:
     text = hostsettings.write_pip_configuration({"timeout": "7"}, "/run/host/certificates.crt")
     assert text == "[global]\ntimeout = 7\ncert = /run/host/certificates.crt\n"
+
+
+FAKE_BUILDAH = """#!/bin/sh
+echo >> {count}
+[ $(wc -l < {count}) -gt {failures} ] && exit 0
+echo '{words}'
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "failures", "runs"),
+    [
+        ("Close_Fd sealing memfd copy: Device or resource busy", 1, 2),
+        ("Close_Fd sealing memfd copy: Device or resource busy", 9, 2),
+        ("no such package", 9, 1),
+    ],
+)
+def test_a_build_that_was_in_its_own_way_is_tried_once_more(
+    words: str, failures: int, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, program = tmp_path / "count", tmp_path / "buildah"
+    program.write_text(FAKE_BUILDAH.format(count=count, words=words, failures=failures))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with reporting.step("building") as step:
+        if runs > failures:
+            images.run_buildah(tmp_path, ["bud"], step)
+        else:
+            with pytest.raises(DevclusterError, match=words):
+                images.run_buildah(tmp_path, ["bud"], step)
+    assert len(count.read_text().splitlines()) == runs
