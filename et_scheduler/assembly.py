@@ -38,6 +38,7 @@ from et_scheduler.settings import Settings
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
+from et_scheduler.state.weighing import Weights
 
 CONTROLLER = f"{GROUP}/et-scheduler"
 """Who reports, in Events."""
@@ -77,7 +78,7 @@ class Scheduler:
         self._clock = clock
         self._metrics = metrics
         self._plan_apart = plan
-        self.store = Store(settings.notices)
+        self.store = Store(settings.notices, Weights(metrics.note_full))
         self._watches = Watches(clock, lambda kind, _: self.store.expect_list(kind))
         self._ingest = Ingest(self.store, metrics.note_unreadable, self._watches.note_set_back)
         self._lease = build_lease(api, clock, settings)
