@@ -194,6 +194,27 @@ def test_who_has_gone_is_counted_once_and_by_no_clock_that_is_ahead(
     assert night.told.rounds == rounds
 
 
+def test_one_round_by_a_clock_that_was_ahead_is_one_whoever_is_written_when() -> None:
+    """The moments of three are set right, of which two cannot be written at once."""
+    night, ahead = Night(), NOW + 4 * MINUTE
+    for uid in ("v0", "v1", "v2"):
+        gone = Admission(1, queue="main", evictions=(Eviction("gang", "main", ahead),))
+        night.jobs[uid] = replace(make_job(uid, 8, 8), admission=gone)
+        night.nodes[uid] = replace(night.nodes[uid], taken=FULL)
+    told = replace(night.told, rounds=1, round_at=ahead)
+    night.jobs["gang"] = replace(night.jobs["gang"], admission=told, preempts=False)
+    for unwritable in ({"v1", "v2"}, {"v2"}, set[str](), set[str]()):
+        night.unwritable = frozenset(unwritable)
+        night.go_on(2 * REST)
+    moments = {night.told.round_at}
+    for uid in ("v0", "v1", "v2"):
+        admission = night.jobs[uid].admission
+        assert admission is not None
+        moments.add(admission.evictions[0].at)
+    assert moments == {NOW}
+    assert night.told.rounds == 1
+
+
 def test_rounds_that_a_former_version_has_counted_end_with_no_moment_of_theirs() -> None:
     night = Night()
     night.jobs["gang"] = replace(night.jobs["gang"], admission=replace(night.told, rounds=2))
