@@ -220,6 +220,7 @@ def test_a_pass_waits_for_no_record_and_the_next_are_left_out_meanwhile(tmp_path
     assert [one["left_out"] for one in logs] == [1, 4]
 
 
+@pytest.mark.long
 def test_a_disk_that_hangs_keeps_nobody_from_the_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "passes")  # whoever opens it waits for who reads it
     program = """

@@ -111,6 +111,7 @@ class Refusal(Night):
             self.jobs[job.uid] = replace(job, admission=told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_for_good", [False, True])
 def test_for_one_that_can_be_written_no_more_whole_jobs_go_once(*, is_for_good: bool) -> None:
     """Its object is full, say. Which rounds there were its own status would have to tell."""

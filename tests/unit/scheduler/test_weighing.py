@@ -72,6 +72,7 @@ class Seen:
         return [pod.uid for pod in pending if pod.namespace == namespace]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["affinity", "selector", "tolerations", "ports", "requests"])
 def test_pods_that_each_ask_something_else_take_no_more_than_a_bound(kind: str) -> None:
     seen = Seen()
@@ -81,12 +82,14 @@ def test_pods_that_each_ask_something_else_take_no_more_than_a_bound(kind: str) 
     assert seen.told == ["flood"]
 
 
+@pytest.mark.long
 def test_so_it_is_of_a_list_before_it_is_complete() -> None:
     seen = Seen()
     peak = find_peak(lambda: seen.list_all(make_pod(n, "affinity") for n in range(150)))
     assert peak < FULL * 1.3
 
 
+@pytest.mark.long
 def test_whoever_comes_after_a_flood_is_served_as_before() -> None:
     seen = Seen()
     for number in range(200):
@@ -98,6 +101,7 @@ def test_whoever_comes_after_a_flood_is_served_as_before() -> None:
     assert seen.told == ["flood"]
 
 
+@pytest.mark.long
 def test_many_who_flood_leave_something_and_what_is_light_is_always_kept() -> None:
     seen = Seen()
     for number in range(1500):
@@ -110,6 +114,7 @@ def test_many_who_flood_leave_something_and_what_is_light_is_always_kept() -> No
     assert "plain" in seen.list_pending("flood-0")
 
 
+@pytest.mark.long
 def test_what_is_gone_or_has_found_a_node_gives_its_room_back() -> None:
     seen = Seen()
     pods = [make_pod(number, "affinity") for number in range(200)]
@@ -129,6 +134,7 @@ def test_what_is_gone_or_has_found_a_node_gives_its_room_back() -> None:
     assert seen.told == ["flood", "flood"]
 
 
+@pytest.mark.long
 def test_who_is_told_of_again_is_counted_once() -> None:
     """By updates, and by lists."""
     seen = Seen()
@@ -142,6 +148,7 @@ def test_who_is_told_of_again_is_counted_once() -> None:
     assert not seen.told
 
 
+@pytest.mark.long
 def test_of_a_bound_pod_beyond_the_bound_what_its_node_offers_is_kept() -> None:
     """Anybody may bind a pod to a name, and as many to a node that is not there any more."""
     seen = Seen()
@@ -172,6 +179,7 @@ def test_texts_weigh_what_they_take() -> None:
     assert weigh(make_shape({"cpu": 1, "memory": 1})) < LIGHT
 
 
+@pytest.mark.long
 async def test_that_pods_are_left_out_is_counted(quiet_logs: None) -> None:
     rig = SchedulerRig()
     for number in range(80):
