@@ -33,11 +33,12 @@ from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Decision
 from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import SECOND
-from et_scheduler.replaying import Recording
+from et_scheduler.replaying import Recording, Start, start_apart
 from et_scheduler.settings import Settings
 from et_scheduler.state.ingesting import Ingest
 from et_scheduler.state.store import Store
 from et_scheduler.state.surveying import Surveyor
+from et_scheduler.state.weighing import Weights
 
 CONTROLLER = f"{GROUP}/et-scheduler"
 """Who reports, in Events."""
@@ -58,12 +59,13 @@ async def run(settings: Settings) -> None:
 
 
 class Scheduler:
-    """All parts of one replica, wired. In virtual time `plan` waits for no thread.
+    """All parts of one replica, wired. In virtual time `plan` and `start` wait for no thread.
 
-    `find_drift` tells how far the clock is from the API server's.
+    `start` has records of passes written. `find_drift` tells how far the clock is from the API
+    server's.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what differs in virtual time)
         self,
         settings: Settings,
         api: Rest,
@@ -71,13 +73,14 @@ class Scheduler:
         clock: Clock,
         metrics: Metrics,
         plan: Plan = plan_apart,
+        start: Start = start_apart,
         find_drift: Callable[[], timedelta] = timedelta,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._plan_apart = plan
-        self.store = Store(settings.notices)
+        self.store = Store(settings.notices, Weights(metrics.note_full))
         self._watches = Watches(clock, lambda kind, _: self.store.expect_list(kind))
         self._ingest = Ingest(self.store, metrics.note_unreadable, self._watches.note_set_back)
         self._lease = build_lease(api, clock, settings)
@@ -95,7 +98,8 @@ class Scheduler:
         writer = Writer(guarded, self._ingest, sink, clock, metrics)
         scribe = observer if settings.is_observing else writer
         salt = token_bytes() if settings.is_hashing else b""
-        self._recording = Recording(Path(settings.record), salt=salt) if settings.record else None
+        path = Path(settings.record)
+        self._recording = Recording(path, salt=salt, start=start) if settings.record else None
         headroom = read_headroom(settings.service_headroom)
         self._decider = Decider(
             self.store,
@@ -131,7 +135,7 @@ class Scheduler:
         decision = await self._plan_apart(snapshot)
         self._publisher.offer(decision.queues)
         if self._recording is not None and decision.changes:
-            await self._recording.offer(snapshot)
+            self._recording.offer(snapshot)
         return decision
 
     def _build_reflector(self, api: Rest, resource: Resource) -> Reflector:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from et_contract.admissions import AdmissionState
 from et_process.measuring import SECONDS, Measures
 from et_scheduler.model.jobs import Admission
 from et_scheduler.model.queues import QueueStatus
+
+log = structlog.get_logger()
 
 WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 
@@ -79,6 +82,12 @@ class Metrics(Measures):
             "Kinds of which something may be missing: nothing is decided unless it is 0.",
             registry=self.registry,
         )
+
+    def note_full(self, namespace: str) -> None:
+        """Of what pods of a namespace ask some is left out, as an object that cannot be read."""
+        why = "too much that is large: affinities, tolerations, resources, ports"
+        log.error("pods are left out: nobody makes room for them", namespace=namespace, why=why)
+        self.defects.labels("object").inc()
 
     def note_change(self, was: Admission, told: Admission) -> None:
         """Count one admission that was written."""

@@ -1,20 +1,19 @@
 """Passes in a file: kept while they are decided, and decided again for whoever looks into one.
 
 assembly.py records, cli.py replays. A record needs no cluster: planning decides from a line of it
-what it has decided then. A disk that is full or hangs costs records, and no pass. Names may be
-hashed in it: whoever is given the record sees a cluster, and not whose.
+what it has decided then. A disk that is full, slow or hangs costs records, and no pass. Names may
+be hashed in it: whoever is given the record sees a cluster, and not whose.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TextIO
+from threading import Thread
+from typing import TextIO, TypeAlias
 
 import structlog
 
@@ -26,15 +25,20 @@ log = structlog.get_logger()
 
 MOST_BYTES = 2**28
 """A record that has grown so large is begun anew; the one before it is kept beside it."""
-PATIENCE = timedelta(seconds=10)
-"""So long a pass waits for the disk."""
+Start: TypeAlias = Callable[[Callable[[], None]], None]
+"""Has something done, and does not wait for it."""
+
+
+def start_apart(work: Callable[[], None]) -> None:
+    """In a thread that keeps no process from its end: a disk may hang for ever."""
+    Thread(target=work, daemon=True).start()
 
 
 class Recording:
     """Writes the passes that changed something to a file, a line each.
 
     What the disk does not take is logged, and costs nobody anything. With a salt all names are
-    hashed, and the file is begun anew: one name has one hash in it.
+    hashed, and the file is begun anew: one name has one hash in it. `start` has a line written.
     """
 
     def __init__(
@@ -42,29 +46,35 @@ class Recording:
         path: Path,
         most: int = MOST_BYTES,
         salt: bytes = b"",
-        patience: timedelta = PATIENCE,
+        start: Start = start_apart,
     ) -> None:
         self._path = path
         self._most = most
-        self._patience = patience
+        self._start = start
         self._hash_name = partial(hash_name, salt) if salt else None
         self._is_foreign = bool(salt)
         """Whether what is there was written with another salt."""
-        self._writing: asyncio.Future[None] | None = None
+        self._is_writing = self._is_told = False
+        self._left_out = 0
+        """So many since the process began."""
 
-    async def offer(self, snapshot: Snapshot) -> None:
-        """Add one, beside the event loop: it is waited for, but not for a disk that hangs.
-
-        While that lasts all others are left out.
-        """
-        if self._writing is not None and not self._writing.done():
+    def offer(self, snapshot: Snapshot) -> None:
+        """Add one; returns at once. What comes while another is being written is left out."""
+        if not self._is_writing:
+            self._is_writing, self._is_told = True, False
+            self._start(partial(self._write, snapshot))
             return
-        self._writing = asyncio.get_running_loop().run_in_executor(None, self.keep, snapshot)
-        await asyncio.wait({self._writing}, timeout=self._patience.total_seconds())
-        if self._writing.done():
-            self._writing.result()
-        else:
-            log.warning("passes are not recorded: the disk does not answer", file=str(self._path))
+        self._left_out += 1
+        if not self._is_told:
+            self._is_told = True
+            why, count = "the one before is being written", self._left_out
+            log.warning("a pass is not recorded", file=str(self._path), why=why, left_out=count)
+
+    def _write(self, snapshot: Snapshot) -> None:
+        try:
+            self.keep(snapshot)
+        finally:
+            self._is_writing = False
 
     def keep(self, snapshot: Snapshot) -> None:
         """Add one; returns when it is written."""

@@ -34,10 +34,10 @@ class Tenant:
     """A pod as far as it takes, or wants, room.
 
     `owner` is the uid of the training job that it is of, "" for the pods of others. `is_pending`
-    says that whoever binds pods looks for a node for it. `since`: then, or, of a job's pod, when it
-    was created. `priority` and `preempts`, known of these, are what the server admitted it
-    with. `deletion_asked`: when its deletion was, of one that is terminating. One that has ended
-    has all defaults.
+    says that whoever binds pods looks for a node for it, and that what it asks is kept. `since`:
+    then, or, of a job's pod, when it was created. `priority` and `preempts`, known of these, are
+    what the server admitted it with. `deletion_asked`: when its deletion was, of one that is
+    terminating. One that has ended has all defaults.
     """
 
     node: str = ""
@@ -55,8 +55,16 @@ class Tenant:
 GONE = Tenant()
 
 
-def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: None) -> Tenant:
-    """Raises ValueError (LookupError, TypeError, AttributeError) for what no server stores."""
+def decode_pod(
+    obj: Json,
+    find_node: Callable[[str], Node | None] = lambda _: None,
+    may_keep: Callable[[str, Shape], bool] = lambda *_: True,
+) -> Tenant:
+    """Raises ValueError (LookupError, TypeError, AttributeError) for what no server stores.
+
+    `may_keep` says whether there is room for what a pod of this namespace asks. Where there is
+    none, nobody makes room for it; of one that has a node the least counts.
+    """
     metadata, spec = obj["metadata"], read_object(obj, "spec")
     status = read_object(obj, "status")
     if status.get("phase") in ENDED:
@@ -67,12 +75,9 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
     is_terminating = bool(metadata.get("deletionTimestamp"))
     created = find_moment(metadata, "creationTimestamp") or 0
     is_pending = not (node or is_terminating or spec.get("schedulingGates"))
-    shape = NOTHING
-    if node:
-        known = find_node(node)
-        shape = read_bound_shape(obj, known.allocatable if known is not None else ())
-    elif is_pending:
-        shape = read_whole_shape(obj)
+    has_shape = is_pending or node
+    found = _find_shape(obj, node, find_node, may_keep) if has_shape else None
+    is_pending, shape = is_pending and found is not None, found or NOTHING
     if not (owner or is_pending):
         asked = _find_deletion(metadata)
         return Tenant(node, shape, is_terminating=is_terminating, deletion_asked=asked)
@@ -88,6 +93,23 @@ def decode_pod(obj: Json, find_node: Callable[[str], Node | None] = lambda _: No
         since=created if owner else _find_unplaced(status) or created,
         deletion_asked=_find_deletion(metadata),
     )
+
+
+def _find_shape(
+    obj: Json,
+    node: str,
+    find_node: Callable[[str], Node | None],
+    may_keep: Callable[[str, Shape], bool],
+) -> Shape | None:
+    """What a pod takes of its node, or asks of one; None where that is not kept."""
+    namespace = str(obj["metadata"].get("namespace", ""))
+    if not node:
+        shape = read_whole_shape(obj)
+        return shape if may_keep(namespace, shape) else None
+    known = find_node(node)
+    offered = known.allocatable if known is not None else {}
+    shape = read_bound_shape(obj, offered)
+    return shape if may_keep(namespace, shape) else read_bound_shape(obj, offered, is_least=True)
 
 
 def _find_deletion(metadata: Json) -> int:

@@ -37,9 +37,10 @@ _MAX_PORT = 32
 _MAX_WORDS = 256
 _MOST_TERMS, _MOST_TOLERATIONS = 2**16, 2**15
 """Bytes of all that a shape has of them: of thousands of pods they are kept."""
-_REQUIREMENT = 256
-_VALUE = 64
+_REQUIREMENT, _VALUE, _TOLERATION, _AMOUNT = 256, 64, 128, 128
 """What each takes besides its characters: its text, and its place among the others."""
+_PORT = 192
+"""What one takes with them."""
 _EVERYWHERE = frozenset({CPU, MEMORY})
 _CUT = "more of node affinity than is looked at"
 _SHARED: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
@@ -69,18 +70,26 @@ def read_whole_shape(pod: Json) -> Shape:
     return decode_shape(shaping.describe_shape(pod))
 
 
-def read_bound_shape(pod: Json, offered: Container[str] = ()) -> Shape:
+def read_bound_shape(pod: Json, offered: Container[str] = (), *, is_least: bool = False) -> Shape:
     """What a pod takes of the node that it has: nothing else of it matters any more.
 
-    Of more resources than any pod has, those count that its node is known to offer, as the kubelet
-    does it: anybody may bind a pod to any name. Equal ones are one object, for there are a hundred
-    thousand of them.
+    Of more resources than any pod has, and of the least that counts, those count that its node is
+    known to offer, as the kubelet does it: anybody may bind a pod to any name. That least is
+    without ports. Equal ones are one object, for there are a hundred thousand of them.
     """
     requests = shaping.sum_requests(pod.get("spec") or {})
-    if len(requests) > shaping.MAX_RESOURCES:
+    if is_least or len(requests) > shaping.MAX_RESOURCES:
         requests = {n: v for n, v in requests.items() if n in _EVERYWHERE or n in offered}
-    ports = frozenset(shaping.list_exclusive(pod)[: shaping.MAX_PORTS])
-    return _share(requests, (), (), ports, "")
+    ports = () if is_least else shaping.list_exclusive(pod)[: shaping.MAX_PORTS]
+    return _share(requests, (), (), frozenset(ports), "")
+
+
+def weigh(shape: Shape) -> int:
+    """The bytes that it takes, nearly, besides what any takes."""
+    weight = sum(_weigh(one) for term in shape.terms for one in term)
+    weight += sum(_weigh_toleration(one) for one in shape.tolerations)
+    weight += sum(_AMOUNT + _measure(name) for name, _ in shape.requests)
+    return weight + _PORT * len(shape.host_ports)
 
 
 def _share(requests: Amounts, *others: object) -> Shape:
@@ -115,14 +124,23 @@ def _read_requirement(one: Json) -> Requirement:
 
 
 def _weigh(one: Requirement) -> int:
-    return _REQUIREMENT + len(one.key) + sum(_VALUE + len(value) for value in one.values)
+    return _REQUIREMENT + _measure(one.key) + sum(_VALUE + _measure(v) for v in one.values)
+
+
+def _weigh_toleration(one: Toleration) -> int:
+    return _TOLERATION + _measure(one.key) + _measure(one.value)
+
+
+def _measure(text: str) -> int:
+    """The bytes of its characters: one that is wide makes all of them so."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _list_tolerations(document: Json) -> Iterator[Toleration]:
     weight = 0
     for body in read_objects(document, "tolerations", shaping.MAX_TOLERATIONS):
         one = _read_toleration(body)
-        weight += _REQUIREMENT + len(one.key) + len(one.value)
+        weight += _weigh_toleration(one)
         if weight <= _MOST_TOLERATIONS:
             yield one
 

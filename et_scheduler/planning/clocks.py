@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from et_scheduler.model.decisions import Step
+from et_scheduler.model.jobs import Eviction
 from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.returning import spread_most
 from et_scheduler.planning.standings import Standing
@@ -42,6 +43,19 @@ def set_clock_right(draft: Draft, standing: Standing) -> None:
         name: most for name, most in latest.items() if (getattr(told, name) or 0) > most
     }
     if any(one.at > now for one in told.evictions):
-        fields["evictions"] = tuple(replace(one, at=min(one.at, now)) for one in told.evictions)
+        fields["evictions"] = tuple(_set_right(draft, one) for one in told.evictions)
     if fields and draft.hearing.made_at <= draft.now:
         draft.change(standing, Step.TELL, **fields)
+
+
+def _set_right(draft: Draft, one: Eviction) -> Eviction:
+    """As of now, or of the round of its gang that was the last, within the hour.
+
+    Of those who went in one round some are written a pass later: they would be another one.
+    """
+    if one.at <= draft.now:
+        return one
+    gang = draft.standings.get(one.uid)
+    last = (gang.admission.round_at if gang is not None else None) or 0
+    is_recent = draft.now - last < draft.rules.evicted_again
+    return replace(one, at=min(draft.now, last) if is_recent else draft.now)

@@ -28,6 +28,7 @@ from et_scheduler.codec.pods import Tenant, decode_pod
 from et_scheduler.codec.priorities import PriorityClass, decode_priority_class
 from et_scheduler.codec.queues import Labels, StoredQueue, decode_namespace, decode_queue
 from et_scheduler.model.cluster import Node
+from et_scheduler.state.weighing import Weights
 
 DECODERS: dict[Resource, Callable[[Json], object]] = {
     TRAINING_JOBS: decode_job,
@@ -47,11 +48,12 @@ class Store:
 
     `dirty_nodes` and `dirty_jobs` (by uid) are those that may look different since they were last
     looked at: state/surveying takes them, and whether a namespace may (`are_namespaces_dirty`).
-    `rows`: the signs by which the end of a node is known.
+    `rows`: the signs by which the end of a node is known. `weights`: what shapes of pods take.
     """
 
-    def __init__(self, rows: Sequence[Row] = ROWS) -> None:
+    def __init__(self, rows: Sequence[Row] = ROWS, weights: Weights | None = None) -> None:
         self._rows = rows
+        self._weights = weights or Weights()
         self.jobs: Table[StoredJob] = Table(find_uid)
         self.queues: Table[StoredQueue] = Table(lambda _: None)
         self.pods: Table[Tenant] = Table(
@@ -78,10 +80,11 @@ class Store:
     def decode(self, resource: Resource, obj: Json) -> object:
         """What is kept of an object; raises ValueError (KeyError, TypeError) if it is unreadable.
 
-        What a pod takes of its node is looked at beside what that node offers.
+        What a pod takes of its node is looked at beside what that node offers, and what it asks
+        beside what others of its namespace do.
         """
         if resource == PODS:
-            return decode_pod(obj, lambda name: self.nodes.find(("", name)))
+            return decode_pod(obj, lambda name: self.nodes.find(("", name)), self._weights.may_keep)
         return decode_node(obj, self._rows) if resource == NODES else DECODERS[resource](obj)
 
     @property

@@ -67,6 +67,7 @@ class SchedulerRig:
             clock=self.clock,
             metrics=self.metrics,
             plan=self.plan,
+            start=lambda work: work(),
             find_drift=lambda: self.drift,
         )
 

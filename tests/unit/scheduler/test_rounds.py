@@ -80,6 +80,48 @@ class Night:
         self.nodes[uid] = replace(node, taken=FULL)
 
 
+class Refusal(Night):
+    """The gang needs four nodes that four jobs have, and is written once, as it holds them.
+
+    Nobody takes what becomes free, and four others wait for it: whoever may start, stands.
+    """
+
+    def __init__(self, *, is_for_good: bool) -> None:
+        super().__init__()
+        self.is_for_good = is_for_good
+        for number in range(4, 8):
+            self.jobs[f"v{number}"] = wait_since(make_job(f"v{number}", 8, 8), NOW - MINUTE)
+            del self.nodes[f"v{number}"]
+        self.jobs["gang"] = wait_since(make_job("gang", 32, 32, priority=5), NOW - SECOND)
+
+    def _carry_out(self, change: Change) -> None:
+        told, job = change.admission, self.jobs[change.uid]
+        if change.uid == "gang" and told.reserved and self.is_for_good:
+            self.unwritable = frozenset({"gang"})
+        if job.is_waiting and told.state is AdmissionState.ADMITTED:
+            there = [name for name in told.placement.only for _ in range(8)]
+            pods = run_on(job, *there, since=self.now).pods
+            self.jobs[job.uid] = replace(
+                job, admission=told, pods=pods, is_waiting=False, admitted_number=told.number
+            )
+        elif told.reason is Reason.EVICTED and job.pods:
+            self.gone.append(job.uid)
+            self.jobs[job.uid] = replace(job, admission=told, pods=(), is_waiting=True)
+        else:
+            self.jobs[job.uid] = replace(job, admission=told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_for_good", [False, True])
+def test_for_one_that_can_be_written_no_more_whole_jobs_go_once(*, is_for_good: bool) -> None:
+    """Its object is full, say. Which rounds there were its own status would have to tell."""
+    night = Refusal(is_for_good=is_for_good)
+    while night.now < NOW + 6 * HOUR:
+        night.go_on(MINUTE)
+    assert sorted(night.gone) == ["v0", "v1", "v2", "v3"]
+    assert (night.told.state is AdmissionState.ADMITTED) is not is_for_good
+
+
 def test_whole_jobs_do_not_go_one_after_the_other_for_what_pods_of_others_take() -> None:
     """They have waited for longer than anybody gives for them, and are there before the gang is."""
     night = Night()
@@ -151,6 +193,27 @@ def test_who_has_gone_is_counted_once_and_by_no_clock_that_is_ahead(
     for _ in range(3):
         night.go_on()
     assert night.told.rounds == rounds
+
+
+def test_one_round_by_a_clock_that_was_ahead_is_one_whoever_is_written_when() -> None:
+    """The moments of three are set right, of which two cannot be written at once."""
+    night, ahead = Night(), NOW + 4 * MINUTE
+    for uid in ("v0", "v1", "v2"):
+        gone = Admission(1, queue="main", evictions=(Eviction("gang", "main", ahead),))
+        night.jobs[uid] = replace(make_job(uid, 8, 8), admission=gone)
+        night.nodes[uid] = replace(night.nodes[uid], taken=FULL)
+    told = replace(night.told, rounds=1, round_at=ahead)
+    night.jobs["gang"] = replace(night.jobs["gang"], admission=told, preempts=False)
+    for unwritable in ({"v1", "v2"}, {"v2"}, set[str](), set[str]()):
+        night.unwritable = frozenset(unwritable)
+        night.go_on(2 * REST)
+    moments = {night.told.round_at}
+    for uid in ("v0", "v1", "v2"):
+        admission = night.jobs[uid].admission
+        assert admission is not None
+        moments.add(admission.evictions[0].at)
+    assert moments == {NOW}
+    assert night.told.rounds == 1
 
 
 def test_rounds_that_a_former_version_has_counted_end_with_no_moment_of_theirs() -> None:
