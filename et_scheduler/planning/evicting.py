@@ -167,12 +167,7 @@ def _find_seats(
 
 
 def _are_whole_jobs_spared(draft: Draft, waiter: Standing) -> bool:
-    """Whether none go for it now. The last that did are written down before any others go.
-
-    For one whose status cannot be written any more rounds would have no end: none is counted.
-    """
-    is_counted = draft.hearing.find_round(waiter.job.uid, waiter.was) is None
-    return bool(not is_counted or draft.find_spared(waiter) or draft.find_pause(waiter))
+    return bool(draft.find_spared(waiter) or draft.find_pause(waiter))
 
 
 def _can_lose(draft: Draft, waiter: Standing, group: Group, donors: Donors) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from et_contract.admissions import AdmissionState
-from et_scheduler.model.jobs import Admission
 from et_scheduler.model.rules import Rules
 from et_scheduler.planning.standings import Standing
 
@@ -58,7 +57,7 @@ class Hearing:
         return found
 
     @cached_property
-    def _gone_for(self) -> Mapping[str, int]:
+    def gone_for(self) -> Mapping[str, int]:
         """For whom whole jobs have gone, and when last: who cannot be written has not gone.
 
         Who had not come to stand loses nothing. What a clock that was wrong calls later than now
@@ -70,11 +69,6 @@ class Hearing:
                 if eviction.at <= self._now and not eviction.is_early:
                     found[eviction.uid] = max(eviction.at, found.get(eviction.uid, 0))
         return found
-
-    def find_round(self, uid: str, told: Admission | None) -> int | None:
-        """When whole jobs have gone for it last, if that is later than this admission says."""
-        at, known = self._gone_for.get(uid), None if told is None else told.round_at
-        return at if at is not None and (known is None or at > known) else None
 
     def may_ask(self, standing: Standing) -> bool:
         """Whether others may be asked for room for it.

@@ -61,9 +61,8 @@ def _note_round(draft: Draft, standing: Standing) -> None:
 
     It is counted at once: as long as it does not stand it was in vain, whoever had the room.
     """
-    told = standing.admission
-    at = draft.hearing.find_round(standing.job.uid, told)
-    if at is not None:
+    at, told = draft.hearing.gone_for.get(standing.job.uid), standing.admission
+    if at is not None and (told.round_at is None or at > told.round_at):
         draft.change(standing, Step.TELL, rounds=told.rounds + 1, round_at=at)
 
 

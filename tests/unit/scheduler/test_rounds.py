@@ -55,10 +55,11 @@ class Night:
             for uid, job in self.jobs.items()
         ]
         decision = decide(Cluster(tuple(self.nodes.values())), MAIN, jobs, self.now)
+        refused = min((c.step for c in decision.changes if c.uid in self.unwritable), default=None)
         for change in decision.changes:
             if change.uid in self.unwritable:
                 self.rests[change.uid] = self.now + REST
-            else:
+            elif refused is None or change.step <= refused:  # nothing of a later step is written
                 self._carry_out(change)
         self.now += wait
         return decision
@@ -114,7 +115,7 @@ class Refusal(Night):
 @pytest.mark.long
 @pytest.mark.parametrize("is_for_good", [False, True])
 def test_for_one_that_can_be_written_no_more_whole_jobs_go_once(*, is_for_good: bool) -> None:
-    """Its object is full, say. Which rounds there were its own status would have to tell."""
+    """Its object is full, say. That others are asked for it is written into it before they are."""
     night = Refusal(is_for_good=is_for_good)
     while night.now < NOW + 6 * HOUR:
         night.go_on(MINUTE)
