@@ -197,7 +197,6 @@ NEEDED = {"check", "cluster-up", "images", "deploy"}
 STEPS = (
     ("check", "style, types, layers, unit tests", ["tests/check.sh"]),
     ("long", "long unit tests by the real clock", [*LONG, *UNIT, *BY_THE_CLOCK]),
-    ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
     ("transport", "the transport", [*PYTEST, "--timeout=300", "-n", "2", "tests/transport"]),
     ("prerequisites", "Debian packages and Go", ["devcluster/prerequisites.sh"]),
     ("cluster-up", "the test cluster", [PY, "-m", "devcluster", "up"]),
@@ -215,7 +214,7 @@ STEPS = (
 STEPS_BESIDE = (
     StepBeside(  # it waits more than it works
         ("soak", "long faults of the transport, shortened", [PY, "-m", "tests.soak", "--short"]),
-        first="old-python",
+        first="long",
         last="transport",
         within=300.0,
     ),
@@ -231,6 +230,13 @@ STEPS_BESIDE = (
         first="e2e-alone",
         last="audit",
         within=600.0,
+    ),
+    StepBeside(
+        ("old-python", "what runs in user containers, on Python 3.7", ["tests/old_python.sh"]),
+        first="e2e-alone",
+        last="audit",
+        within=600.0,
+        gives_way=True,
     ),
     StepBeside(
         ("rules", "long unit tests of planning and scheduling", [*LONG, *IN_MEMORY]),
