@@ -23,7 +23,7 @@ import structlog
 
 from et_contract.admissions import AdmissionState
 from et_kube.api import Api
-from et_kube.backoff import Backoff
+from et_kube.backoff import RECONCILING, Backoff
 from et_kube.clock import Clock
 from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Throttled
 from et_kube.events import Event
@@ -45,6 +45,7 @@ CONFLICTS = 2
 """After so many in a row a patch is pinned to no version: the lease keeps other writers away, and
 what an author changes meanwhile he may as well have changed a moment later."""
 RESTING = Backoff(timedelta(seconds=0.2), timedelta(minutes=10))
+"""For a job that cannot be written and can be read: its author may keep it so."""
 TOLD = 3
 """After so many failures in a row the job is told that it cannot be written."""
 NOT_WRITTEN = "AdmissionNotWritten"
@@ -67,7 +68,8 @@ class EventSink(Protocol):
 class Rest:
     """Since when a job could not be written, until when it is left alone, how often in a row.
 
-    `conflicts` in a row are no failures.
+    `conflicts` are no failures, and where it could not be read either (`unread`) it is the server's
+    trouble and not the job's.
     """
 
     namespace: str
@@ -75,6 +77,7 @@ class Rest:
     until: float
     conflicts: int = 0
     failures: int = 0
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ class Writer:
             text = "the CRDs in this cluster are not those of this version of et-scheduler"
             log.warning("admission not kept", job=str(ref), fields=unkept, why=text)
             self._metrics.unwritten.labels("FieldsDropped").inc()
-            self._lay(self._get_rest(entry), UNKEPT)
+            until = self._clock.monotonic() + UNKEPT.total_seconds()
+            self._get_rest(entry).until = until
         else:
             self._rests.pop(entry.uid, None)
         return None
@@ -187,13 +191,26 @@ class Writer:
     ) -> _Unwritten | NotLeader:
         """Let the job rest, unless it is only that it has changed; look what has become of it."""
         self._metrics.unwritten.labels(type(error).__name__).inc()
-        rest = self._get_rest(entry)
+        rest, is_read = self._get_rest(entry), await self._read_again(ref, entry)
         asked = error.retry_after if isinstance(error, Throttled) else None
-        if isinstance(error, Conflict) and rest.conflicts < CONFLICTS:
+        if isinstance(error, Conflict) and is_read and rest.conflicts < CONFLICTS:
             rest.conflicts += 1
+            return _Unwritten(ref.namespace)
+        # from pass to pass: nothing waits here, others are written meanwhile
+        if is_read:
+            rest.failures += 1
+            pause = self._find_pause(rest)
         else:
-            self._note_refusal(ref, entry, error)
-            self._lay(rest, max(self._find_pause(rest), asked or timedelta()))
+            rest.unread += 1
+            pause = RECONCILING.delay(rest.unread, 0.0)
+        rest.until = self._clock.monotonic() + max(pause, asked or timedelta()).total_seconds()
+        if is_read and rest.failures == TOLD:
+            text = f"nothing is decided about this job, for its status cannot be written: {error}"
+            self._recorder.record(Event(ref, entry.uid, NOT_WRITTEN, text, is_warning=True))
+        return _Unwritten(ref.namespace, asked or timedelta())
+
+    async def _read_again(self, ref: Ref, entry: Entry[StoredJob]) -> bool:
+        """Whether the server could tell what has become of the job; if not, it is the server."""
         try:
             self._ingest.put(TRAINING_JOBS, await self._api.get(ref))
         except NotFound:
@@ -201,8 +218,8 @@ class Writer:
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
         except KubeError as unread:
             log.info("job not read", job=str(ref), why=str(unread))
-            self._lay(rest, self._find_pause(rest))
-        return _Unwritten(ref.namespace, asked or timedelta())
+            return False
+        return True
 
     def _get_rest(self, entry: Entry[StoredJob]) -> Rest:
         """The job's own; what was laid to rest long ago, and not tried since, begins anew."""
@@ -219,18 +236,7 @@ class Writer:
         """
         failing = (one for one in self._rests.values() if one.failures > 1)
         alike = sum(one.namespace == rest.namespace for one in failing)
-        return RESTING.delay(max(rest.failures, 1) + 2 * alike.bit_length(), 0.0)
-
-    def _note_refusal(self, ref: Ref, entry: Entry[StoredJob], error: KubeError) -> None:
-        """Whose author does not know why nothing becomes of it is told, once."""
-        rest = self._rests[entry.uid]
-        rest.failures += 1  # from pass to pass: nothing waits here, others are written meanwhile
-        if rest.failures == TOLD:
-            text = f"nothing is decided about this job, for its status cannot be written: {error}"
-            self._recorder.record(Event(ref, entry.uid, NOT_WRITTEN, text, is_warning=True))
-
-    def _lay(self, rest: Rest, pause: timedelta) -> None:
-        rest.until = self._clock.monotonic() + pause.total_seconds()
+        return RESTING.delay(rest.failures + 2 * alike.bit_length(), 0.0)
 
     def _tell(self, ref: Ref, entry: Entry[StoredJob], told: Admission) -> None:
         """Count what was decided; an Event where the reason is another one."""

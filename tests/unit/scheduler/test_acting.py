@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from et_contract.admissions import AdmissionState
-from et_kube.errors import Conflict, KubeError, NotFound, NotLeader, Refused, Throttled
+from et_kube.backoff import RECONCILING
+from et_kube.errors import (
+    Conflict,
+    KubeError,
+    NotFound,
+    NotLeader,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+    Unreachable,
+)
 from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
@@ -42,6 +52,7 @@ class Server:
         self.errors: dict[str, KubeError] = {}
         self.patched: list[str] = []
         self.is_changed_before = False
+        self.is_away = False
         self._versions = count(100)
 
     async def patch(self, ref: Ref, body: Any, *, subresource: str = "") -> Json:
@@ -57,6 +68,8 @@ class Server:
         return new  # type: ignore[no-any-return]
 
     async def get(self, ref: Ref) -> Json:
+        if self.is_away:
+            raise Unreachable("connection refused")
         if ref.name not in self.objects:
             raise NotFound(404, "NotFound", ref.name)
         found: Json = self.objects[ref.name]
@@ -157,6 +170,21 @@ async def test_of_a_namespace_with_many_such_jobs_each_is_tried_seldom_from_the_
     resting = desk.writer.list_resting()
     assert len(resting) > len(names) // 2
     assert "other" not in resting
+
+
+async def test_an_outage_of_the_server_makes_nobody_wait_for_long() -> None:
+    names = [f"job-{number:02}" for number in range(64)]
+    desk = Desk(*names)
+    desk.server.errors |= dict.fromkeys(names, OutcomeUnknown("no answer in time"))
+    desk.server.is_away = True
+    changes = [change(name, Step.RESERVE) for name in names]
+    for _ in range(60):
+        resting = desk.writer.list_resting()
+        await desk.write(*[one for one in changes if one.uid not in resting])
+        await desk.clock.advance(timedelta(seconds=5))
+    await desk.clock.advance(RECONCILING.limit)
+    assert not desk.writer.list_resting()
+    assert desk.events == []
 
 
 async def test_whose_job_cannot_be_written_is_told_once() -> None:
