@@ -74,7 +74,7 @@ def test_every_page_begins_with_whom_it_is_for(page: Path):
 def test_every_event_and_condition_that_is_explained_exists():
     words = {
         str(node.value)
-        for package in ("et_operator", "et_contract")
+        for package in ("et_operator", "et_scheduler", "et_contract")
         for path in (ROOT / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant)
