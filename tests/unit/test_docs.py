@@ -70,7 +70,6 @@ def test_every_page_begins_with_whom_it_is_for(page: Path):
     assert page.read_text("utf-8").split("\n\n")[1].startswith("For "), "say for whom it is"
 
 
-@pytest.mark.long
 def test_every_event_and_condition_that_is_explained_exists():
     words = {
         str(node.value)
