@@ -5,9 +5,9 @@ nothing of a later step is written: the next pass decides anew, from what is so 
 cannot be written rests, each time for longer, and holds up nobody else; as does one of whose
 admission the server has not kept all, for it would be decided, and written, again and again.
 
-Who can write a job can keep it from being written: by changing it all the time, or by filling it to
-the last byte. The first is answered by a patch that is pinned to no version, the second by rests
-that end seldom, and by writing it before others are asked to go.
+Who can write a job can keep it from being written (docs/decisions/0221): by changing it all the
+time, which patches answer that are pinned to no version; or by filling it to the last byte, which
+rests answer that end seldom.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
+from math import inf
 from typing import Any, Protocol
 
 import structlog
@@ -32,7 +33,7 @@ from et_kube.tables import Entry
 from et_scheduler.codec.admissions import decode_admission, encode_admission
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.measuring import Metrics
-from et_scheduler.model.decisions import Change
+from et_scheduler.model.decisions import Change, Step
 from et_scheduler.model.jobs import Admission
 from et_scheduler.model.reasons import Reason
 from et_scheduler.state.ingesting import Ingest
@@ -44,6 +45,11 @@ AT_ONCE = 16
 CONFLICTS = 2
 """After so many in a row a patch is pinned to no version: the lease keeps other writers away, and
 what an author changes meanwhile he may as well have changed a moment later."""
+LATE = timedelta(seconds=5)
+"""A step in which something was not taken ends then: the server may answer nothing in time."""
+LONGER = 10
+"""A rest is so many times as long, at most, as the job could not be written by then, or as long as
+it would be if no other was like it."""
 RESTING = Backoff(timedelta(seconds=0.2), timedelta(minutes=10))
 """For a job that cannot be written and can be read: its author may keep it so."""
 TOLD = 3
@@ -66,18 +72,20 @@ class EventSink(Protocol):
 
 @dataclass(slots=True)
 class Rest:
-    """Since when a job could not be written, until when it is left alone, how often in a row.
+    """How often a job could not be written, since when, until when it is left alone.
 
-    `conflicts` are no failures, and where it could not be read either (`unread`) it is the server's
-    trouble and not the job's.
+    `conflicts` are no failures, and are remembered although it was written since. Where it could
+    not be read either (`unread`) it is the server's trouble and not the job's. `began` and `until`
+    are of the monotonic clock.
     """
 
     namespace: str
-    since: int
-    until: float
     conflicts: int = 0
     failures: int = 0
     unread: int = 0
+    since: int = 0
+    began: float = 0.0
+    until: float = -inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +134,36 @@ class Writer:
         Raises:
             NotLeader: nothing more may be written.
         """
-        self._rests = {uid: rest for uid, rest in self._rests.items() if uid in entries}
-        for _, group in groupby(changes, key=lambda change: change.step):
-            step = tuple(group)
-            for part in (self._select_doubted(step), self._select_others(step)):
-                for start in range(0, len(part), AT_ONCE):
-                    unwritten = await self._write_some(part[start : start + AT_ONCE], entries)
-                    if unwritten:
-                        return _find_wait(unwritten)
+        self._forget_rests(entries)
+        for step, group in groupby(changes, key=lambda change: change.step):
+            unwritten = await self._write_step(step, tuple(group), entries)
+            if unwritten:
+                return _find_wait(unwritten)
         return timedelta() if changes else None
 
-    def _select_doubted(self, step: Sequence[Change]) -> Sequence[Change]:
-        """Who could not be written last is first: else others give beside one who never does."""
-        return [change for change in step if change.uid in self._rests]
+    async def _write_step(
+        self, step: Step, changes: Sequence[Change], entries: Entries
+    ) -> list[_Unwritten]:
+        """What rests on none of them is written although one is not taken, within LATE.
 
-    def _select_others(self, step: Sequence[Change]) -> Sequence[Change]:
-        return [change for change in step if change.uid not in self._rests]
+        Who gives does so together with others: whoever could not be written last comes first, and
+        if he cannot again, nobody gives in vain beside him. Else he comes last.
+        """
+        doubted = [change for change in changes if self._is_doubted(change.uid)]
+        others = [change for change in changes if not self._is_doubted(change.uid)]
+        unwritten, began = list[_Unwritten](), self._clock.monotonic()
+        for part in (doubted, others) if step is Step.GIVE else (others, doubted):
+            for start in range(0, len(part), AT_ONCE):
+                unwritten += await self._write_some(part[start : start + AT_ONCE], entries)
+                if unwritten and self._clock.monotonic() - began > LATE.total_seconds():
+                    return unwritten
+            if unwritten and step is Step.GIVE:
+                break
+        return unwritten
+
+    def _is_doubted(self, uid: str) -> bool:
+        rest = self._rests.get(uid)
+        return rest is not None and rest.failures + rest.unread > 0
 
     async def _write_some(self, changes: Sequence[Change], entries: Entries) -> list[_Unwritten]:
         async with asyncio.TaskGroup() as group:
@@ -169,7 +191,8 @@ class Writer:
         except NotFound:
             at = self._clock.monotonic()
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
-            return _Unwritten(ref.namespace)
+            # what was to be asked of others for it is not; nothing else rests on who is gone
+            return _Unwritten(ref.namespace) if change.step is Step.RESERVE else None
         except KubeError as error:
             log.info("admission not written", job=str(ref), why=str(error))
             return await self._note_failure(ref, entry, error)
@@ -180,10 +203,11 @@ class Writer:
             text = "the CRDs in this cluster are not those of this version of et-scheduler"
             log.warning("admission not kept", job=str(ref), fields=unkept, why=text)
             self._metrics.unwritten.labels("FieldsDropped").inc()
-            until = self._clock.monotonic() + UNKEPT.total_seconds()
-            self._get_rest(entry).until = until
-        else:
-            self._rests.pop(entry.uid, None)
+            rest = self._rests[entry.uid] = Rest(ref.namespace)
+            self._begin(rest)
+            rest.until = rest.began + UNKEPT.total_seconds()
+        elif rest is not None:
+            self._rests[entry.uid] = Rest(ref.namespace, rest.conflicts, began=rest.began)
         return None
 
     async def _note_failure(
@@ -196,6 +220,8 @@ class Writer:
         if isinstance(error, Conflict) and is_read and rest.conflicts < CONFLICTS:
             rest.conflicts += 1
             return _Unwritten(ref.namespace)
+        if not self._is_doubted(entry.uid):
+            self._begin(rest)
         # from pass to pass: nothing waits here, others are written meanwhile
         if is_read:
             rest.failures += 1
@@ -221,22 +247,34 @@ class Writer:
             return False
         return True
 
+    def _forget_rests(self, entries: Entries) -> None:
+        """Of who is gone; and what is long over, and was not tried since, begins anew."""
+        old = self._clock.monotonic() - RESTING.limit.total_seconds()
+        self._rests = {
+            uid: rest
+            for uid, rest in self._rests.items()
+            if uid in entries and max(rest.until, rest.began) >= old
+        }
+
     def _get_rest(self, entry: Entry[StoredJob]) -> Rest:
-        """The job's own; what was laid to rest long ago, and not tried since, begins anew."""
-        rest, now = self._rests.get(entry.uid), self._clock.monotonic()
-        if rest is None or now > rest.until + RESTING.limit.total_seconds():
-            since = round(self._clock.now().timestamp() * 1000)
-            rest = self._rests[entry.uid] = Rest(entry.place[0], since, now)
-        return rest
+        began = self._clock.monotonic()
+        return self._rests.setdefault(entry.uid, Rest(entry.place[0], began=began))
+
+    def _begin(self, rest: Rest) -> None:
+        rest.began = self._clock.monotonic()
+        rest.since = round(self._clock.now().timestamp() * 1000)
 
     def _find_pause(self, rest: Rest) -> timedelta:
         """Longer by the square of how many of its namespace fail again and again.
 
-        Each that is tried may cost all others a pass, and an author may have hundreds.
+        Each that is tried may cost all others a pass, and an author may have hundreds. But not much
+        longer than it has lasted: it may be a webhook that is started anew.
         """
         failing = (one for one in self._rests.values() if one.failures > 1)
         alike = sum(one.namespace == rest.namespace for one in failing)
-        return RESTING.delay(rest.failures + 2 * alike.bit_length(), 0.0)
+        lasted = timedelta(seconds=self._clock.monotonic() - rest.began)
+        alone, longest = RESTING.delay(rest.failures, 0.0), LONGER * lasted
+        return min(RESTING.delay(rest.failures + 2 * alike.bit_length(), 0.0), max(alone, longest))
 
     def _tell(self, ref: Ref, entry: Entry[StoredJob], told: Admission) -> None:
         """Count what was decided; an Event where the reason is another one."""

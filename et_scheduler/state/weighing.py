@@ -14,8 +14,9 @@ from weakref import ref
 from et_scheduler.codec.shapes import weigh
 from et_scheduler.model.shapes import Shape
 
-LIGHT = 2**10
-"""Bytes of a shape that is kept in any case: its pod takes as much itself."""
+LIGHT = 2**11
+"""Bytes of a shape that is kept in any case, as that of a DaemonSet's pod, each of which names its
+node: a pod takes as much itself."""
 MOST = 2**25
 """Bytes of all others together."""
 PART = 8

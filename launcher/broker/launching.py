@@ -98,7 +98,7 @@ class Launching:
 
     def due(self) -> float | None:
         """When waiting for all replicas ends."""
-        if self.peer is None or self._is_told or self._enough_since is None:
+        if self.peer is None or self._hosts.memory.started or self._enough_since is None:
             return None
         return self._enough_since + PATIENCE_SECONDS
 

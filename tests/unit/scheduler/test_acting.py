@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -28,7 +29,7 @@ from et_kube.events import Event
 from et_kube.resources import TRAINING_JOBS, TRAINING_QUEUES, Json, Ref
 from et_kube.watching import Upserted
 from et_scheduler.acting.publishing import DUE_PERIOD, PERIOD, Publisher
-from et_scheduler.acting.writing import RESTING, Writer
+from et_scheduler.acting.writing import AT_ONCE, LATE, LONGER, RESTING, Writer
 from et_scheduler.measuring import Metrics
 from et_scheduler.model.decisions import Change, Step
 from et_scheduler.model.jobs import Admission
@@ -53,10 +54,12 @@ class Server:
         self.patched: list[str] = []
         self.is_changed_before = False
         self.is_away = False
+        self.hold = partial(asyncio.sleep, 0)
         self._versions = count(100)
 
     async def patch(self, ref: Ref, body: Any, *, subresource: str = "") -> Json:
         assert subresource == "status"
+        await self.hold()
         if ref.name in self.errors:
             raise self.errors[ref.name]
         is_pinned = body["metadata"].pop("resourceVersion", None) is not None
@@ -164,9 +167,12 @@ async def test_of_a_namespace_with_many_such_jobs_each_is_tried_seldom_from_the_
     desk = Desk(*names, elsewhere="other")
     error = Refused(500, "InternalError", "request is too large")
     desk.server.errors |= dict.fromkeys([*names, "other"], error)
-    for name in (*names, *names, "other"):
-        await desk.write(change(name, Step.RESERVE))
-    await desk.clock.advance(timedelta(seconds=1))
+    for wait in (0, 2):
+        await desk.clock.advance(timedelta(seconds=wait))
+        for name in names:
+            await desk.write(change(name, Step.RESERVE))
+    await desk.write(change("other", Step.RESERVE))
+    await desk.clock.advance(timedelta(seconds=15))
     resting = desk.writer.list_resting()
     assert len(resting) > len(names) // 2
     assert "other" not in resting
@@ -185,6 +191,20 @@ async def test_an_outage_of_the_server_makes_nobody_wait_for_long() -> None:
     await desk.clock.advance(RECONCILING.limit)
     assert not desk.writer.list_resting()
     assert desk.events == []
+
+
+async def test_nobody_rests_for_much_longer_than_it_has_lasted() -> None:
+    """A webhook that is started anew refuses all of a namespace."""
+    names = [f"job-{number:02}" for number in range(64)]
+    desk = Desk(*names)
+    desk.server.errors |= dict.fromkeys(names, Refused(500, "InternalError", "no webhook"))
+    changes = [change(name, Step.TAKE) for name in names]
+    for _ in range(50):
+        resting = desk.writer.list_resting()
+        await desk.write(*[one for one in changes if one.uid not in resting])
+        await desk.clock.advance(timedelta(seconds=0.1))
+    await desk.clock.advance(timedelta(seconds=5 * LONGER))
+    assert not desk.writer.list_resting()
 
 
 async def test_whose_job_cannot_be_written_is_told_once() -> None:
@@ -232,7 +252,40 @@ async def test_a_job_that_is_changed_all_the_time_is_written_all_the_same() -> N
     await desk.write(CHANGES[2])
     assert desk.server.patched == ["takes"]
     await desk.write(CHANGES[2])
-    assert desk.server.patched == ["takes"]  # the next ones are pinned again
+    assert desk.server.patched == ["takes"] * 2  # that it was so is remembered
+    await desk.clock.advance(RESTING.limit + timedelta(seconds=1))
+    await desk.write(CHANGES[2])
+    assert desk.server.patched == ["takes"] * 2  # as long as it may be so
+
+
+async def test_jobs_that_are_changed_all_the_time_keep_nobody_of_the_same_step_waiting() -> None:
+    busy = [f"aaa-{number:02}" for number in range(2 * AT_ONCE)]
+    desk = Desk(*busy, "honest")
+    desk.server.errors |= dict.fromkeys(busy, Conflict(409, "Conflict", "it has been modified"))
+    await desk.write(*[change(name, Step.TAKE) for name in (*busy, "honest")])
+    assert desk.server.patched == ["honest"]
+
+
+async def test_on_one_that_is_gone_nothing_rests_but_what_was_asked_for_it() -> None:
+    desk = Desk(*NAMES)
+    desk.server.errors["takes"] = desk.server.errors["gives"] = NotFound(404, "NotFound", "x")
+    await desk.write(*CHANGES)
+    assert desk.server.patched == ["reserves", "told"]
+    desk = Desk(*NAMES)
+    desk.server.errors["reserves"] = NotFound(404, "NotFound", "x")
+    await desk.write(*CHANGES)
+    assert desk.server.patched == []
+
+
+async def test_a_server_that_answers_late_is_not_waited_for_by_each_of_many() -> None:
+    names = [f"job-{number:02}" for number in range(4 * AT_ONCE)]
+    desk = Desk(*names)
+    desk.server.errors |= dict.fromkeys(names, OutcomeUnknown("no answer in time"))
+    desk.server.hold = partial(desk.clock.sleep, LATE * 2)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(desk.write(*[change(name, Step.TAKE) for name in names]))
+        await desk.clock.advance(LATE * 2)
+    assert len(desk.writer.list_resting()) == AT_ONCE
 
 
 async def test_a_job_that_is_gone_is_forgotten() -> None:

@@ -20,6 +20,12 @@ from tests.counting import find_peak
 from tests.unit.scheduler.rigs import SchedulerRig
 
 Document = dict[str, Any]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TAINTS = (
+    *(("not-ready", "NoExecute"), ("unreachable", "NoExecute")),
+    *((f"{what}-pressure", "NoSchedule") for what in ("disk", "memory", "pid")),
+    *(("unschedulable", "NoSchedule"), ("network-unavailable", "NoSchedule")),
+)
 FULL = MOST // (PART + 1)
 """What one namespace may have that is alone."""
 
@@ -115,6 +121,29 @@ def test_many_who_flood_leave_something_and_what_is_light_is_always_kept() -> No
 
 
 @pytest.mark.long
+def test_pods_of_large_daemon_sets_are_no_flood() -> None:
+    """Each names its node, and bears what every node may have."""
+    seen = Seen()
+    for number in range(5000):
+        pod = make_pod(number, "plain")
+        pod["spec"] = {
+            "containers": [{"resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}],
+            "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [name_node(number)]}}},
+            "tolerations": [
+                {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": effect}
+                for taint, effect in TAINTS
+            ],
+        }
+        seen.put(pod)
+    assert len(seen.list_pending("flood")) == 5000
+    assert seen.told == []
+
+
+def name_node(number: int) -> Document:
+    field = {"key": "metadata.name", "operator": "In", "values": [f"node-{number:05}.example.com"]}
+    return {"matchFields": [field]}
+
+
 def test_what_is_gone_or_has_found_a_node_gives_its_room_back() -> None:
     seen = Seen()
     pods = [make_pod(number, "affinity") for number in range(200)]

@@ -355,6 +355,11 @@ def test_no_command_starts_with_hosts_that_the_next_broker_would_not_know():
     rig.is_kept = False
     rig.welcome(1)
     assert rig.go() == []
+    rig.now += 60.0
+    rig.broker.conclude(rig.now)
+    due = rig.broker.due()
+    assert due is not None
+    assert due > rig.now, "it is tried again now and then, not all the time"
     rig.is_kept = True
     rig.settle()
     assert rig.go() == ["GO"]
