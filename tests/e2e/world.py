@@ -23,7 +23,7 @@ GROUP = "kai.alibabacloud.com"
 IMAGE = "localhost/horovod-torch:dev"
 PLANTED = "planted-8f3a61c0d2"
 """A secret in the environment of every job; it may be found nowhere but in its own pods."""
-CYCLE = "20"
+CYCLE = "10"
 """Milliseconds from one look of each rank at what is to be reduced to its next. Horovod looks each
 millisecond: a tenth of a core for each rank, whatever it does, of two that all ranks share here."""
 LOGS = Path(os.environ.get("LOGS_DIR", "out/logs"))
