@@ -23,9 +23,6 @@ GROUP = "kai.alibabacloud.com"
 IMAGE = "localhost/horovod-torch:dev"
 PLANTED = "planted-8f3a61c0d2"
 """A secret in the environment of every job; it may be found nowhere but in its own pods."""
-CYCLE = "10"
-"""Milliseconds from one look of each rank at what is to be reduced to its next. Horovod looks each
-millisecond: a tenth of a core for each rank, whatever it does, of two that all ranks share here."""
 LOGS = Path(os.environ.get("LOGS_DIR", "out/logs"))
 """Logs, Events and objects of every test; the last tests look for what went astray in them."""
 PLANTS = "planted"
@@ -273,7 +270,7 @@ def build_job(
 ) -> dict[str, Any]:
     """A TrainingJob."""
     bounds = {"minReplicas": minimum, "maxReplicas": maximum}
-    env = [{"name": "API_KEY", "value": PLANTED}, {"name": "HOROVOD_CYCLE_TIME", "value": CYCLE}]
+    env = [{"name": "API_KEY", "value": PLANTED}]
     container = {"image": image, "imagePullPolicy": "IfNotPresent", "env": env}
     return {
         "apiVersion": f"{GROUP}/v1alpha1",
