@@ -37,6 +37,8 @@ from et_operator.codec.children import (
     is_sealed,
     is_writable,
     measure_reports_after,
+    read_config,
+    read_report,
     select_documents,
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -52,6 +54,7 @@ from et_operator.model.snapshots import Child
 from et_operator.model.statuses import ScalingKind
 from et_operator.state.answers import Answers
 from et_operator.state.coverage import Coverage
+from et_operator.state.readings import Readings
 
 MOST_OF_STRANGERS = 8192
 """Characters of documents that are kept where their job is not known: of any number of ConfigMaps,
@@ -243,6 +246,8 @@ class Store:
         """Secrets of ssh keys by the uid of the job that they were made for, until they are
         recorded in its status."""
         self.coverage = Coverage()
+        self.configs = Readings(read_config)
+        self.reports = Readings(read_report)
 
     def decode(self, resource: Resource, obj: Json) -> object | None:
         """What is kept of an object; None: not one of ours."""

@@ -55,9 +55,9 @@ def build_snapshot(
         shipped=shipped,
         pods=pods,
         scalings=store.find_scalings(key),
-        config=decode_host_config(config.documents, *numbers) if config else None,
+        config=decode_host_config(get_documents(config), *numbers, read=store.configs.read),
         config_object=get_child(config),
-        report=decode_job_report(report.documents, *numbers) if report else None,
+        report=decode_job_report(get_documents(report), *numbers, read=store.reports.read),
         report_object=get_child(report),
         service_account=get_child(
             find_piece(store, job, SERVICE_ACCOUNTS, build_access_name(key.name))
@@ -123,6 +123,11 @@ def select_borrowed(store: Store, job: TrainingJob) -> Iterator[str]:
 def get_child(piece: Piece | None) -> Child | None:
     """The identity alone."""
     return piece.child if piece else None
+
+
+def get_documents(piece: Piece | None) -> Mapping[str, str]:
+    """What its documents are, by their keys."""
+    return piece.documents if piece else {}
 
 
 def select_said(store: Store, kind: NoticeKind) -> frozenset[str]:
