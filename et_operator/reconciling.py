@@ -30,9 +30,15 @@ from et_operator.state.answers import TAKEN_FOR
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from et_process.lanes import LIGHT
+from et_process.metering import Metered
 from et_process.workqueue import WorkQueue
 
 STALE = "stale"
+
+LONGEST_PAUSE = 10.0
+"""Seconds that are left to all others after one step, at most: a machine may have been suspended in
+the middle of it."""
 
 log = structlog.get_logger()
 
@@ -64,23 +70,33 @@ class Reconciler:
         self._default_queue = default_queue
         self._find_drift = find_drift
         self._turn = asyncio.Lock()
+        self._free_until = 0.0  # when the next pass may begin (clock.monotonic)
 
     async def work(self) -> None:
         """Take one key after another, for ever. A failing job never stops the others.
 
         A pass that has nothing to ask lets nobody else have a turn, and at a start those over all
         jobs are due: so one is begun in each round of the loop, in which the lease is renewed too.
+        After one that has kept the loop all others have it for as long, and the job's namespace
+        rests (see lanes.py).
         """
+        now = self._clock.monotonic
         while True:
             async with self._turn:
-                await asyncio.sleep(0)
+                await self._clock.sleep(timedelta(seconds=self._free_until - now()))
                 key = await self._queue.get()
-            started = self._clock.monotonic()
+            started, look = now(), Metered(self._look_after(key), now, self._leave_free)
             try:
-                await self._look_after(key)
+                await look
             finally:
-                self._queue.done(key)
-                self._metrics.pass_seconds.observe(self._clock.monotonic() - started)
+                self._queue.done(key, look.seconds)
+                self._metrics.pass_seconds.observe(now() - started)
+
+    def _leave_free(self, kept: float) -> None:
+        """No pass begins for as long as a step has kept the loop: others may have waited for it."""
+        if kept > LIGHT:
+            begin = max(self._free_until, self._clock.monotonic())
+            self._free_until = begin + min(kept, LONGEST_PAUSE)
 
     async def _look_after(self, key: JobKey) -> None:
         try:

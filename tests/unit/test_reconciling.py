@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -65,6 +66,7 @@ from et_operator.state.answers import Known
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from et_process.lanes import Lanes
 from et_process.workqueue import WorkQueue
 from fakes.clients import Call, FakeApi, Fault, Moment
 from fakes.clock import WrongClock
@@ -277,6 +279,37 @@ async def test_between_two_passes_all_others_have_their_turn() -> None:
         for worker in workers:
             worker.cancel()
     assert turns > len(keys) - 8
+
+
+async def test_after_a_long_pass_the_loop_is_left_to_others_and_its_namespace_rests() -> None:
+    """Some pod of one of its jobs changes all the time, and a pass over that keeps the loop."""
+    began: dict[str, list[float]] = {"team": [], "other": []}
+
+    class Dear(Reconciler):
+        async def reconcile(self, key: JobKey) -> tuple[str, timedelta | None]:
+            began[key.namespace].append(rig.clock.monotonic())
+            if key.namespace == "team":
+                rig.clock.spend(timedelta(seconds=0.3))
+            await asyncio.sleep(0)
+            return "unchanged", None
+
+    rig = ReconcilerRig()
+    clock = rig.clock
+    rig.queue = WorkQueue(clock, lanes=Lanes(lambda key: key.namespace, 4, now=clock.monotonic))
+    reconciler = rig.build(rig.api, Dear)
+    keys = [JobKey("team", f"dear-{n}") for n in range(4)]
+    async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(reconciler.work()) for _ in range(8)]
+        while clock.monotonic() < 1200:
+            for key in (*keys, JobKey("other", "honest")):
+                rig.queue.add(key, cause="pod")
+            await clock.advance(timedelta(seconds=0.1))
+        for worker in workers:
+            worker.cancel()
+    apart = [later - former for former, later in itertools.pairwise(began["team"])]
+    assert min(apart) > 0.599, "as long again is left to all others"
+    assert len(began["team"]) * 0.3 < 200 / 10 + 4, "and a tenth in the long run"
+    assert len(began["other"]) > 1000
 
 
 async def test_decisions_that_are_not_kept_make_no_storm_where_the_watch_is_faster() -> None:
