@@ -23,7 +23,7 @@ from et_operator.measuring import Metrics
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.keys import JobKey
 from et_operator.model.plans import Plan
-from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.snapshots import RuntimeFiles, Snapshot
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.planner import plan, plan_orphans
 from et_operator.state.answers import TAKEN_FOR
@@ -148,6 +148,7 @@ class Reconciler:
             return await self._close_orphans(key, complete_since)
         if snapshot.job.status.keys_secret:
             self._store.made_keys.pop(snapshot.job.uid, None)
+        self._note_told_end(snapshot, now)
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
@@ -167,6 +168,14 @@ class Reconciler:
         at = self._clock.monotonic()
         since = self._store.coverage.find_since(key.namespace, now=now, at=at)
         return now if since is not None and self._find_drift() > APART else since
+
+    def _note_told_end(self, snapshot: Snapshot, now: datetime) -> None:
+        """For the next passes: no report says since when it is so."""
+        job, report, known = snapshot.job, snapshot.report, self._store.told_ends
+        if report is None or report.ended is None or job.status.has_finished:
+            known.pop(job.uid, None)
+        elif self._store.find_told_end(job) is None:
+            known[job.uid] = (report.launcher_uid, now)
 
     async def _close_orphans(
         self, key: JobKey, complete_since: datetime | None

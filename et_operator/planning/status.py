@@ -14,6 +14,7 @@ from et_contract.documents import DRIVER_STALLED, NO_RING, RING_NOT_BROKEN, WORK
 from et_kube.resources import PODS
 from et_operator.model.conditions import (
     AWAITING,
+    END_UNSEEN,
     RECOVERING,
     find_condition,
     is_true,
@@ -31,6 +32,7 @@ from et_operator.planning.ends import NEEDS_PYTHON, is_image_unfit
 from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
 from et_operator.planning.leaving import describe_held_drains
+from et_operator.planning.lingering import describe_unseen
 from et_operator.planning.noticing import describe_notices
 from et_operator.planning.recovering import note_listed
 from et_operator.planning.refusing import tell_refusals
@@ -75,7 +77,7 @@ def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
     draft.clear_condition(defects.KIND, "Resolved")
     if draft.status.has_finished:
-        for kind in ("Running", "Restarting", "Scaling", AWAITING, RECOVERING):
+        for kind in ("Running", "Restarting", "Scaling", AWAITING, RECOVERING, END_UNSEEN):
             draft.clear_condition(kind, "JobFinished")
     elif not draft.view.is_only_followed:
         _describe_progress(draft)
@@ -207,6 +209,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "Unschedulable", "Unschedulable", unplaced)
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(draft))
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
+    _show(draft, END_UNSEEN, "NotSeen", describe_unseen(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
     _show(draft, "WorkersIdle", "NoProcesses", describe_idle(view, draft.spec))

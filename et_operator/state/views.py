@@ -88,6 +88,7 @@ def build_snapshot(
         keys_secret=store.made_keys.get(job.uid, ""),
         refusals=dict(answers.refusals),
         proofs=dict(answers.proofs),
+        told_since=store.find_told_end(job),
         complete_since=complete_since,
     )
 

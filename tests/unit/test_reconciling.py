@@ -644,6 +644,39 @@ async def test_a_report_that_was_there_before_the_first_launcher_ends_nothing(en
     assert "train-launcher-r5" in rig.names(PODS)
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_since_when_an_end_is_told_is_known_until_its_job_has_ended_or_gone(
+    is_removed: bool,
+) -> None:
+    """No report says it; the container of the launcher is never seen to end."""
+    rig = await begin()
+    await rig.pass_over(4)
+    launcher = Ref(PODS, "team", "train-launcher")
+    running = {"name": "launcher", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    status = {"phase": "Running", "containerStatuses": [running]}
+    rig.cluster.patch(launcher, {"status": status}, subresource="status")
+    uid = rig.cluster.get(launcher)["metadata"]["uid"]
+    report = encode_report(BrokerReport(1, uid, 1, ended=0))
+    ref = Ref(CONFIG_MAPS, "team", "train-report")
+    rig.cluster.patch(ref, {"data": {build_report_key(1): report}})
+    rig.look()
+    for seconds in (0, 119):
+        await rig.clock.advance(timedelta(seconds=seconds))
+        await rig.pass_over(3)
+        assert not rig.condition("EndUnseen")
+    assert list(rig.store.told_ends) == [rig.cluster.get(KEY.ref)["metadata"]["uid"]]
+
+    if is_removed:
+        rig.cluster.remove(KEY.ref)
+        rig.look()
+    else:
+        await rig.clock.advance(timedelta(seconds=1))
+        await rig.pass_over(5)
+        assert "EndUnseen" in [event.reason for event in rig.events]
+        assert rig.status()["phase"] == "Succeeded"
+    assert not rig.store.told_ends
+
+
 FULL = "y" * 900_000
 NEVER_WRITTEN: dict[str, dict[str, Any]] = {
     "immutable": {"immutable": True},
