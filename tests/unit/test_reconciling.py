@@ -21,6 +21,7 @@ from et_kube.api import Listing
 from et_kube.errors import (
     ApiError,
     Conflict,
+    KubeError,
     OutcomeUnknown,
     Refused,
     ServerFailed,
@@ -371,6 +372,55 @@ async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
     rig = await run_beside_webhook(PODS, lambda manifest: alter(manifest["metadata"]))
     assert rig.names(PODS) == []
     assert "a mutating webhook" in rig.condition("PodsRefused")["message"]
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), Refused(403, "", "not now")])
+async def test_a_pod_that_was_made_nobodys_is_told_and_goes_though_its_deletion_has_failed(
+    error: KubeError,
+) -> None:
+    """Without its labels nobody sees it: it is met again under its name."""
+
+    class Webhook(FakeApi):
+        is_there = True
+
+        async def create(self, made: Resource, namespace: str | None, manifest: Json) -> Json:
+            if made == PODS and self.is_there:
+                manifest = {**manifest, "metadata": dict(manifest["metadata"])}
+                manifest["metadata"].pop("labels")
+            return await super().create(made, namespace, manifest)
+
+        async def delete(self, ref: Ref, **how: Any) -> None:
+            if self.is_there:
+                raise error
+            await super().delete(ref, **how)
+
+    rig = await begin()
+    api = Webhook(rig.cluster, rig.log)
+    rig.reconciler = rig.build(api)
+    await rig.pass_over(3)
+    assert "a mutating webhook" in rig.condition("PodsRefused")["message"]
+    lost = {pod["metadata"]["uid"] for pod in rig.cluster.list(PODS)}
+    assert lost
+
+    api.is_there = False
+    for _ in range(8):
+        await rig.clock.advance(timedelta(seconds=60))
+        rig.look()
+        await rig.pass_over(2)
+    assert rig.names(PODS) == ["train-launcher", "train-worker-0", "train-worker-1"]
+    assert lost.isdisjoint(pod["metadata"]["uid"] for pod in rig.cluster.list(PODS))
+    assert not rig.taken()
+
+
+async def test_a_pod_of_somebody_elses_that_has_a_name_of_ours_stays() -> None:
+    rig = await begin()
+    owner = make_owner("another")
+    for owners in ([], [owner]):
+        meta = {"name": f"train-worker-{len(owners)}", "ownerReferences": owners}
+        rig.create(PODS, {"metadata": meta, "spec": {"containers": [{"name": "m", "image": "i"}]}})
+    await rig.pass_over(6)
+    assert {"train-worker-0", "train-worker-1"} <= set(rig.names(PODS))
+    assert not [c for c in rig.log.calls if c.verb == "delete"]
 
 
 def give_another(manifest: dict[str, Any]) -> None:
@@ -793,6 +843,8 @@ async def test_what_our_watch_does_not_show_is_nobodys(resource: Resource, label
         assert planted not in repr(snapshot)
         if resource in {ROLES, ROLE_BINDINGS}:  # the server makes up their names
             assert len(rig.names(resource)) == 2
+        elif resource == PODS:  # which would run beside ours, known to nobody
+            assert planted not in repr(rig.cluster.list(PODS))
         else:
             assert rig.taken() == [Ref(resource, "team", true["metadata"]["name"])]
 
