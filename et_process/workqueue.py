@@ -114,6 +114,7 @@ class WorkQueue(Generic[K]):
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._again.pop(key, None)
+            self._due.pop(key, None)  # whoever wished it earlier did not know of that
         self.add(key, delay, cause=cause)
         return delay
 

@@ -127,6 +127,21 @@ async def test_a_retry_comes_no_earlier_than_the_server_asked():
         assert queue.depth == 1
 
 
+async def test_an_earlier_wish_brings_no_key_before_the_server_asked():
+    """One write of a pass has failed, and another one was to wait."""
+    clock = FakeClock()
+    async with running(clock) as queue:
+        queue.add("a")
+        await queue.get()
+        queue.retry("a")
+        assert queue.retry("a", at_least=60 * SECOND) == 60 * SECOND
+        queue.done("a")
+        await clock.advance(59 * SECOND)
+        assert (queue.depth, queue.delayed) == (0, 1)
+        await clock.advance(SECOND)
+        assert (queue.depth, queue.delayed) == (1, 0)
+
+
 async def test_waits_are_told_from_the_moment_a_key_was_due():
     clock = FakeClock()
     waits: list[float] = []
