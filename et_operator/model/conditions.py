@@ -38,6 +38,7 @@ TROUBLES = frozenset(
     {
         "AccountRefused",
         "ContainerConfigInvalid",
+        "DeadlineHeldUp",
         "DrainHeldUp",
         "DriverStalled",
         END_UNSEEN,
