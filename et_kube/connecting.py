@@ -216,9 +216,9 @@ class TokenFile:
         try:
             stat = self._path.stat()
             if self._seen != (stat.st_mtime_ns, stat.st_ino):
-                self._token = self._path.read_text(encoding="utf-8").strip()
+                self._token = self._path.read_text(encoding="ascii").strip()
                 self._seen = (stat.st_mtime_ns, stat.st_ino)
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise Unreachable(f"the token cannot be read: {error}") from error
         return {"Authorization": f"Bearer {self._token}"}
 

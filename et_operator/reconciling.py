@@ -23,16 +23,22 @@ from et_operator.measuring import Metrics
 from et_operator.model.jobs import TrainingJob
 from et_operator.model.keys import JobKey
 from et_operator.model.plans import Plan
-from et_operator.model.snapshots import RuntimeFiles
+from et_operator.model.snapshots import RuntimeFiles, Snapshot
 from et_operator.planning.defects import plan_defect
 from et_operator.planning.planner import plan, plan_orphans
 from et_operator.state.answers import TAKEN_FOR
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from et_process.lanes import LIGHT
+from et_process.metering import Metered
 from et_process.workqueue import WorkQueue
 
 STALE = "stale"
+
+LONGEST_PAUSE = 10.0
+"""Seconds that are left to all others after one step, at most: a machine may have been suspended in
+the middle of it."""
 
 log = structlog.get_logger()
 
@@ -64,23 +70,33 @@ class Reconciler:
         self._default_queue = default_queue
         self._find_drift = find_drift
         self._turn = asyncio.Lock()
+        self._free_until = 0.0  # when the next pass may begin (clock.monotonic)
 
     async def work(self) -> None:
         """Take one key after another, for ever. A failing job never stops the others.
 
         A pass that has nothing to ask lets nobody else have a turn, and at a start those over all
         jobs are due: so one is begun in each round of the loop, in which the lease is renewed too.
+        After one that has kept the loop all others have it for as long, and the job's namespace
+        rests (see lanes.py).
         """
+        now = self._clock.monotonic
         while True:
             async with self._turn:
-                await asyncio.sleep(0)
+                await self._clock.sleep(timedelta(seconds=self._free_until - now()))
                 key = await self._queue.get()
-            started = self._clock.monotonic()
+            started, look = now(), Metered(self._look_after(key), now, self._leave_free)
             try:
-                await self._look_after(key)
+                await look
             finally:
-                self._queue.done(key)
-                self._metrics.pass_seconds.observe(self._clock.monotonic() - started)
+                self._queue.done(key, look.seconds)
+                self._metrics.pass_seconds.observe(now() - started)
+
+    def _leave_free(self, kept: float) -> None:
+        """No pass begins for as long as a step has kept the loop: others may have waited for it."""
+        if kept > LIGHT:
+            begin = max(self._free_until, self._clock.monotonic())
+            self._free_until = begin + min(kept, LONGEST_PAUSE)
 
     async def _look_after(self, key: JobKey) -> None:
         try:
@@ -132,6 +148,7 @@ class Reconciler:
             return await self._close_orphans(key, complete_since)
         if snapshot.job.status.keys_secret:
             self._store.made_keys.pop(snapshot.job.uid, None)
+        self._note_told_end(snapshot, now)
         started = self._clock.monotonic()
         result = plan(snapshot, now)
         self._metrics.plan_seconds.observe(self._clock.monotonic() - started)
@@ -151,6 +168,14 @@ class Reconciler:
         at = self._clock.monotonic()
         since = self._store.coverage.find_since(key.namespace, now=now, at=at)
         return now if since is not None and self._find_drift() > APART else since
+
+    def _note_told_end(self, snapshot: Snapshot, now: datetime) -> None:
+        """For the next passes: no report says since when it is so."""
+        job, report, known = snapshot.job, snapshot.report, self._store.told_ends
+        if report is None or report.ended is None or job.status.has_finished:
+            known.pop(job.uid, None)
+        elif self._store.find_told_end(job) is None:
+            known[job.uid] = (report.launcher_uid, now)
 
     async def _close_orphans(
         self, key: JobKey, complete_since: datetime | None

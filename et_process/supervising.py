@@ -28,7 +28,7 @@ EXIT_STUCK = 70
 
 
 class UnexpectedEnd(Exception):  # noqa: N818 (a fact about a task)
-    """A task that should run for ever has returned."""
+    """A task that should run for ever has ended, though nobody ended it."""
 
 
 async def run_for_ever(tasks: Tasks) -> None:
@@ -43,9 +43,18 @@ async def run_for_ever(tasks: Tasks) -> None:
 
 
 async def guard_end(name: str, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a task; its return is an error, and any error is logged under its name."""
+    """Run a task; its return is an error, and any error is logged under its name.
+
+    A cancellation that nobody sent (a library's own, of what the task waited for) is a return: a
+    group of tasks would take it for a wish, and go on without.
+    """
     try:
         await function()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise UnexpectedEnd(f"task {name} has ended, cancelled by nobody") from error
     except Exception:
         log.exception("task failed", task=name)
         raise

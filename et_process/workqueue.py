@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import random
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -113,6 +114,7 @@ class WorkQueue(Generic[K]):
         if at_least is not None:
             self._resting[key] = self._clock.monotonic() + at_least.total_seconds()
             self._again.pop(key, None)
+            self._due.pop(key, None)  # whoever wished it earlier did not know of that
         self.add(key, delay, cause=cause)
         return delay
 
@@ -124,7 +126,7 @@ class WorkQueue(Generic[K]):
         """The next key; it is the caller's alone until `done`."""
         while (key := self._lanes.take()) is None:
             self._some_ready.clear()
-            await self._some_ready.wait()
+            await self._wait_for_some()
         wish = self._ready.pop(key)
         self._processing.add(key)
         if self._on_wait is not None:
@@ -133,11 +135,14 @@ class WorkQueue(Generic[K]):
             self._on_take(wish.cause)
         return key
 
-    def done(self, key: K) -> None:
-        """Give a key back, whatever came of it."""
+    def done(self, key: K, kept: float = 0.0) -> None:
+        """Give a key back, whatever came of it, after it kept the event loop for so many seconds.
+
+        So its lane rests for a while, and what happens meanwhile makes one turn.
+        """
         if key in self._processing:
             self._processing.remove(key)
-            self._lanes.release(key)
+            self._lanes.release(key, kept)
         due = self._again.pop(key, None)
         if due is not None:
             self._make_ready(key, due)
@@ -162,6 +167,15 @@ class WorkQueue(Generic[K]):
                 await run_within(self._clock, wait, self._timer_changed.wait())
             except TimeoutError:
                 continue
+
+    async def _wait_for_some(self) -> None:
+        """Until there may be a key to take: one is ready, or a lane of some has rested."""
+        rest = self._lanes.find_wait()
+        if rest is None:
+            await self._some_ready.wait()
+            return
+        with suppress(TimeoutError):
+            await run_within(self._clock, timedelta(seconds=rest), self._some_ready.wait())
 
     def _make_due(self, key: K, cause: str) -> None:
         self._due.pop(key, None)

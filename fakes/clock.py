@@ -43,6 +43,10 @@ class FakeClock:
         heapq.heappush(self._sleepers, (at, self._sequence, woken))
         await woken
 
+    def spend(self, duration: timedelta) -> None:
+        """Whoever runs takes so long, and nobody else has a turn meanwhile."""
+        self._passed += duration.total_seconds()
+
     async def settle(self) -> None:
         """Let every task do what it can without time passing."""
         for _ in range(TURNS):
@@ -59,7 +63,7 @@ class FakeClock:
             self._passed = max(self._passed, at)
             woken.set_result(None)
             await self.settle()
-        self._passed = end
+        self._passed = max(self._passed, end)
         await self.settle()
 
 

@@ -153,6 +153,7 @@ class ModelWorld:
         self.objection = ""
         """Why the server would create no pod."""
         self.complete_since: datetime | None = START - timedelta(hours=1)
+        self.told_since: datetime | None = None
         self.log: list[str] = []
         self.events: list[Event] = []
         self.used: dict[str, str] = {}
@@ -204,6 +205,7 @@ class ModelWorld:
             keys_secret=self.made_keys,
             refusals=self.refusals | ({PODS: self.refusal} if self.refusal else {}),
             proofs=dict(self.proofs),
+            told_since=self.told_since,
             complete_since=self.complete_since,
         )
 
@@ -214,6 +216,8 @@ class ModelWorld:
     def step(self) -> Plan:
         """One pass: plan, check, apply. What is wanted at all is wanted again, when asked again."""
         snapshot = self.snapshot()
+        has_told = snapshot.report is not None and snapshot.report.ended is not None
+        self.told_since = (self.told_since or self.now) if has_told else None
         result = plan(snapshot, self.now)
         if result.status is not None or result.actions:
             assert plan(snapshot, self.now) == result

@@ -54,6 +54,13 @@ def check_creation(resource: Resource, asked: Json, stored: Json) -> Refused | N
     )
 
 
+def is_lost(resource: Resource, asked: Json, found: Json) -> bool:
+    """Whether what has its name is the job's own, without that by which it would be known."""
+    owner = find_owner(asked.get("metadata") or {})
+    altered = set(find_altered(resource, asked, found))
+    return owner is not None and bool(altered) and "owner" not in altered
+
+
 def find_dropped(asked: Any, stored: Any, path: str) -> set[str]:
     """Paths of what was written and is not there."""
     if asked == stored:  # as nearly all of a large status is: told at once

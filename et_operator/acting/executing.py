@@ -16,14 +16,14 @@ from typing import Any, Protocol
 
 from et_kube.api import Api
 from et_kube.errors import (
-    ApiError,
+    AlreadyExists,
     KubeError,
     NotFound,
 )
 from et_kube.events import Event
 from et_kube.resources import CONFIG_MAPS, PODS, SECRETS, TRAINING_JOBS, Json, Ref, Resource
 from et_kube.tables import Entry
-from et_operator.acting.comparing import check_creation, check_status
+from et_operator.acting.comparing import check_creation, check_status, is_lost
 from et_operator.acting.keying import make_keys
 from et_operator.acting.outcomes import (
     Answer,
@@ -212,18 +212,36 @@ class Executor:
     async def _create(self, resource: Resource, manifest: Json) -> Written:
         """What would not be known as the job's is taken back, of the kinds that may be deleted.
 
-        Nobody would look after such a pod; such a document would hold its name against the job.
+        Nobody would look after such a pod; such a document would hold its name against the job. A
+        pod that could not be taken back then is once its name is met again.
         """
         namespace = manifest["metadata"].get("namespace")
-        stored = await self._api.create(resource, namespace, manifest)
+        try:
+            stored = await self._api.create(resource, namespace, manifest)
+        except AlreadyExists:
+            if resource == PODS:
+                await self._take_back_lost(manifest)
+            raise
         refusal = check_creation(resource, manifest, stored)
         if refusal is None:
             return Written(resource, self._keep(resource, stored))
         if resource in {PODS, CONFIG_MAPS}:
-            ref = Ref(resource, namespace or "", stored["metadata"]["name"])
-            with suppress(ApiError):
-                await self._api.delete(ref, uid=stored["metadata"]["uid"])
+            with suppress(KubeError):
+                await self._take_back(resource, stored)
         raise refusal
+
+    async def _take_back_lost(self, manifest: Json) -> None:
+        """Delete the pod that has this one's name, where it is the job's and nobody sees it."""
+        metadata = manifest["metadata"]
+        with suppress(KubeError):
+            found = await self._api.get(Ref(PODS, metadata["namespace"], metadata["name"]))
+            if is_lost(PODS, manifest, found):
+                await self._take_back(PODS, found)
+
+    async def _take_back(self, resource: Resource, stored: Json) -> None:
+        metadata = stored["metadata"]
+        ref = Ref(resource, metadata.get("namespace", ""), metadata["name"])
+        await self._api.delete(ref, uid=metadata["uid"])
 
     async def _create_keys(self, manifest: Json) -> KeysMade:
         body = {**manifest, "stringData": self._make_keys()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from et_contract import documents, names
@@ -189,41 +189,64 @@ def measure_reports_after(documents: Mapping[str, str], epoch: int) -> int:
     return sum(len(text) for key, text in documents.items() if read_report_epoch(key) > epoch > 0)
 
 
+def read_config(text: str) -> HostConfig | None:
+    """A config, whosever it is.
+
+    None for what cannot be read, or has more or longer members than any job: the end of each would
+    be remembered.
+    """
+    try:
+        config = decode_config(text)
+    except InvalidDocument:
+        return None
+    is_long = any(len(member.uid) > _MAX_UID for member in config.members)
+    return None if is_long or len(config.members) > _MAX_MEMBERS else config
+
+
+def read_report(text: str) -> Report | None:
+    """A report, whosever it is; None for what cannot be read."""
+    try:
+        return decode_report(text)
+    except InvalidDocument:
+        return None
+
+
 def decode_host_config(
-    documents: Mapping[str, str], epoch: int = 0, generation: int = 0
+    documents: Mapping[str, str],
+    epoch: int = 0,
+    generation: int = 0,
+    *,
+    read: Callable[[str], HostConfig | None] = read_config,
 ) -> HostConfig | None:
     """What the operator wrote last; None where there is nothing that can be read.
 
-    Nor is there where a number in it is far ahead of the job's own epoch and generation, or where
-    it has more or longer members than any job: the end of each would be remembered.
+    Nor is there where a number in it is far ahead of the job's own epoch and generation. `read` is
+    read_config, or who remembers what that has said.
     """
     text = documents.get(names.CONFIG_KEY)
-    try:
-        config = decode_config(text) if text else None
-    except InvalidDocument:
-        return None
-    if config is None or len(config.members) > _MAX_MEMBERS:
-        return None
-    if any(len(member.uid) > _MAX_UID for member in config.members):
+    config = read(text) if text else None
+    if config is None:
         return None
     is_ahead = config.generation - generation > AHEAD or config.epoch - epoch > AHEAD
     return None if is_ahead else config
 
 
 def decode_job_report(
-    documents: Mapping[str, str], epoch: int, generation: int = 0
+    documents: Mapping[str, str],
+    epoch: int,
+    generation: int = 0,
+    *,
+    read: Callable[[str], Report | None] = read_report,
 ) -> Report | None:
     """What the broker of this very epoch wrote; None where there is nothing that can be read.
 
     Epoch 0, of which there is no launcher, stands for the newest: the job's status may be lost.
-    A generation that is far ahead of the job's own is nothing that can be read either.
+    A generation that is far ahead of the job's own is nothing that can be read either. `read` is
+    read_report, or who remembers what that has said.
     """
     epoch = epoch or max((n for n in map(read_report_epoch, documents) if n <= AHEAD), default=0)
     text = documents.get(names.build_report_key(epoch))
-    try:
-        report = decode_report(text) if text else None
-    except InvalidDocument:
-        return None
+    report = read(text) if text else None
     if report is None or report.epoch != epoch:
         return None
     return report if report.observed_generation - generation <= 4 * AHEAD else None

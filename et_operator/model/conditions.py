@@ -14,6 +14,8 @@ AWAITING = "Awaiting"
 """Type of the condition that says what a job waits for, and until when."""
 RECOVERING = "Recovering"
 """Type of the condition that a job has fewer hosts than it had, for some were lost."""
+END_UNSEEN = "EndUnseen"
+"""Type of the condition that a command was told to have ended, and its container does not."""
 STOPPED = "JobSuspended"
 """Reason of `Suspended` once nothing of a job that its author has suspended is awaited any more."""
 USUAL = frozenset(
@@ -36,8 +38,10 @@ TROUBLES = frozenset(
     {
         "AccountRefused",
         "ContainerConfigInvalid",
+        "DeadlineHeldUp",
         "DrainHeldUp",
         "DriverStalled",
+        END_UNSEEN,
         "Foreign",
         "ImagePullFailing",
         "ImageUnfit",

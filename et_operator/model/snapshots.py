@@ -88,6 +88,8 @@ class Snapshot:
     `bindings` those of its Role, with the accounts that each gives it to,
     `keys_secret` a Secret of ssh keys that was made for it and is not recorded yet. `proofs` say as
     what the server would create its pods.
+    `told_since` is since when it is known that the command of this epoch's launcher has ended: to
+    this process, for nobody writes it down.
     `nodes` are those that its pods are on or keep off, and those of `status.notices`; `firm_nodes`
     and `soft_nodes` are all of the cluster of whose end something is said, `said_ends` the last
     moment of each of which nothing is said without one, and `hostnames` how those of all of these
@@ -127,4 +129,5 @@ class Snapshot:
     keys_secret: str = ""
     refusals: Mapping[Subject, Refusal] = field(default_factory=dict)
     proofs: Mapping[Role, Proof] = field(default_factory=dict)
+    told_since: datetime | None = None
     complete_since: datetime | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from et_operator.codec.pods import has_pre_stop
+from et_operator.model.conditions import END_UNSEEN, is_true
 from et_operator.model.pods import Pod, Termination
 from et_operator.planning.ends import is_disrupted
 from et_operator.planning.views import View
@@ -67,8 +68,10 @@ def _may_be_of_hook(view: View, pod: Pod | None) -> bool:
     """Whether whoever ended the pod may have ended the command through its preStop hook.
 
     A kubelet runs that first, and PID 1 knows of the SIGTERM alone that follows. Of a pod that is
-    gone nobody knows when its command ended.
+    gone nobody knows when its command ended; but where that was told long before.
     """
+    if is_true(view.status.conditions, END_UNSEEN):
+        return False
     if pod is None:
         spec = view.job.spec
         return spec is not None and has_pre_stop(spec.launcher_template["spec"]["containers"][0])

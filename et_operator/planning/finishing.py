@@ -19,7 +19,8 @@ from et_operator.model.texts import name_some
 from et_operator.planning.admitting import is_held, is_queued
 from et_operator.planning.attributing import may_be_of_script
 from et_operator.planning.drafts import Draft
-from et_operator.planning.leaving import delete_pod, doubt_time
+from et_operator.planning.leaving import CERTAIN_AFTER, HELD_UP, delete_pod, doubt_time
+from et_operator.planning.presence import has_passed
 from et_operator.planning.standings import Standing
 from et_operator.planning.stopping import SUSPENDED, fail, stop_scaling
 from et_operator.planning.trimming import TOLD_WITHIN, check_outlived
@@ -41,6 +42,21 @@ def check_deadline(draft: Draft) -> bool:
         return False
     fail(draft, "DeadlineExceeded", f"activeDeadlineSeconds ({limit.total_seconds():.0f}) are over")
     return True
+
+
+def describe_held_deadline(standing: Standing) -> str:
+    """That the deadline is over for long, and time is in doubt still; "" where it is not."""
+    limit, start = standing.spec.active_deadline, standing.decided.start_time
+    seen, now = standing.view.snapshot.complete_since, standing.now
+    is_late = has_passed(now, start, limit + HELD_UP if limit is not None else None)
+    if not is_late or has_passed(now, seen, CERTAIN_AFTER):
+        return ""
+    return (
+        "activeDeadlineSeconds are over, but what is heard of pods, config maps or jobs is cut off "
+        "again and again, so that the command may have ended before, or the operator's clock is "
+        "far from the API server's: the job is not given up before that is over; the operator's "
+        "log, or its readiness, says what it is"
+    )
 
 
 def check_suspension(draft: Draft) -> None:

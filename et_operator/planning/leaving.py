@@ -27,7 +27,8 @@ CERTAIN_AFTER = timedelta(seconds=60)
 """So soon after the first complete view of the cluster, or a jump of the clock, no drain is cut
 short, no deadline is over and no job is deleted for its age."""
 HELD_UP = timedelta(minutes=2)
-"""A drain that is over for so long is told to be held up by a view that does not get complete."""
+"""A drain, or a deadline, that has been over for so long is told to be held up by a view that does
+not get complete."""
 LATE_WRITE = timedelta(seconds=10)
 MARGIN = timedelta(seconds=20)
 """So long before the end of its node a pod of the job ends at the latest."""

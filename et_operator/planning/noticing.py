@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from heapq import nsmallest
 
 from et_kube.notices import OVER, Notice, is_long_over
 from et_kube.resources import PODS
@@ -55,14 +56,18 @@ TOLD = 5
 
 def note_notices(draft: Draft) -> None:
     """Record what is said by now, and what is not any more."""
-    said, ranks = _list_said(draft)
+    said = _list_said(draft)
     noted = {record.key: record for record in draft.decided.notices}
-    records = noted | said
-    for key in noted.keys() - said.keys():
-        records[key] = _withdraw(draft, records[key])
-    found = [key for key in records if key in said or not _is_old(draft.now, records[key])]
-    found.sort(key=lambda key: (key not in said, key not in noted, ranks.get(key, 0), key))
-    kept = tuple(sorted(map(records.__getitem__, found[:MOST]), key=_get_age))
+    past = {key: _withdraw(draft, noted[key]) for key in noted.keys() - said.keys()}
+    found = [*said, *(key for key, record in past.items() if not _is_old(draft.now, record))]
+
+    def weigh(key: NoticeKey) -> tuple[bool, bool, int, NoticeKey]:
+        rank, _ = said.get(key, (0, None))
+        return key not in said, key not in noted, rank, key
+
+    first = nsmallest(MOST, found, key=weigh)
+    records = (past[key] if key in past else _note(draft, key, said[key][1]) for key in first)
+    kept = tuple(sorted(records, key=_get_age))
     if kept != draft.decided.notices:
         draft.change(notices=kept)
 
@@ -138,19 +143,16 @@ def _get_age(record: NoticeRecord) -> tuple[datetime, NoticeKey]:
     return record.since, record.key
 
 
-def _list_said(standing: Standing) -> tuple[dict[NoticeKey, NoticeRecord], dict[NoticeKey, int]]:
-    """What counts of what is said, and how many weigh more of each node.
+def _list_said(standing: Standing) -> dict[NoticeKey, tuple[int, Notice]]:
+    """What counts of what is said, and how much weighs more of each node.
 
     Each sign is noted by itself: a lead counts from when that was seen, whatever was said before.
     """
-    records: dict[NoticeKey, NoticeRecord] = {}
-    ranks: dict[NoticeKey, int] = {}
+    said: dict[NoticeKey, tuple[int, Notice]] = {}
     for place, notices in _list_places(standing):
         for rank, notice in enumerate(one for one in notices if _counts(standing, one)):
-            key = build_key(place, notice)
-            if key not in records:
-                records[key], ranks[key] = _note(standing, key, notice), rank
-    return records, ranks
+            said.setdefault(build_key(place, notice), (rank, notice))
+    return said
 
 
 def _list_places(standing: Standing) -> Iterator[tuple[Place, Sequence[Notice]]]:

@@ -39,6 +39,7 @@ from et_operator.planning.judging import (
 )
 from et_operator.planning.launching import begin, restore
 from et_operator.planning.leaving import delete_leavers, watch_drains
+from et_operator.planning.lingering import delete_lingering_launcher
 from et_operator.planning.membership import keep_roster, note_workers
 from et_operator.planning.moving import delete_moved_launcher, note_move
 from et_operator.planning.publishing import number_config
@@ -245,7 +246,11 @@ def act(draft: Draft) -> list[Action]:
     return [
         *delete_leavers(draft),
         *delete_old_failures(draft),
-        *(delete_outdated_launcher(draft) or delete_moved_launcher(draft)),
+        *(
+            delete_lingering_launcher(draft)
+            or delete_outdated_launcher(draft)
+            or delete_moved_launcher(draft)
+        ),
         *write_replicas(view),
         *create_all(draft),
         *answer_scalings(draft),

@@ -14,6 +14,7 @@ from et_contract.documents import DRIVER_STALLED, NO_RING, RING_NOT_BROKEN, WORK
 from et_kube.resources import PODS
 from et_operator.model.conditions import (
     AWAITING,
+    END_UNSEEN,
     RECOVERING,
     find_condition,
     is_true,
@@ -30,7 +31,9 @@ from et_operator.planning.drafts import Draft
 from et_operator.planning.ends import NEEDS_PYTHON, is_image_unfit
 from et_operator.planning.exhausting import describe_stop
 from et_operator.planning.explaining import describe_scaling, describe_waits
+from et_operator.planning.finishing import describe_held_deadline
 from et_operator.planning.leaving import describe_held_drains
+from et_operator.planning.lingering import describe_unseen
 from et_operator.planning.noticing import describe_notices
 from et_operator.planning.recovering import note_listed
 from et_operator.planning.refusing import tell_refusals
@@ -57,6 +60,16 @@ from et_operator.planning.views import View
 CHANGING = timedelta(seconds=5)
 """Numbers alone are not written while pods come, or are deleted, since less than this."""
 NAME_TAKEN_AFTER = timedelta(seconds=60)
+_OF_LIFE = (
+    "Running",
+    "Restarting",
+    "Scaling",
+    AWAITING,
+    RECOVERING,
+    END_UNSEEN,
+    "DeadlineHeldUp",
+)
+"""Types of the conditions that end with the job."""
 _ALL_LISTED = "the launcher has a stream to its workers"
 _SOME_LISTED = "the launcher has a stream to as many of its workers as it starts with"
 LOOK_AT_ACCOUNTS = timedelta(seconds=60)
@@ -75,7 +88,7 @@ def describe(draft: Draft) -> None:
     """Complete the draft's status with what people see."""
     draft.clear_condition(defects.KIND, "Resolved")
     if draft.status.has_finished:
-        for kind in ("Running", "Restarting", "Scaling", AWAITING, RECOVERING):
+        for kind in _OF_LIFE:
             draft.clear_condition(kind, "JobFinished")
     elif not draft.view.is_only_followed:
         _describe_progress(draft)
@@ -207,6 +220,7 @@ def _describe_troubles(draft: Draft) -> None:
     _show(draft, "Unschedulable", "Unschedulable", unplaced)
     _show(draft, "RuntimeMissing", "RuntimeMissing", _find_missing_runtime(draft))
     _show(draft, "AccountRefused", "AnotherJobs", _describe_borrowed(draft))
+    _show(draft, END_UNSEEN, "NotSeen", describe_unseen(draft))
     _show(draft, "DriverStalled", "DriverStalled", describe_stall(view))
     told = view.report.problems.items() if view.report else ()
     _show(draft, "WorkersIdle", "NoProcesses", describe_idle(view, draft.spec))
@@ -219,6 +233,7 @@ def _describe_troubles(draft: Draft) -> None:
     text = "; ".join(f"{reason}: {message}" for reason, message in problems)
     _show(draft, "LauncherTrouble", problems[0][0] if problems else "", text)
     _show(draft, "DrainHeldUp", "WatchCut", describe_held_drains(draft))
+    _show(draft, "DeadlineHeldUp", "TimeInDoubt", describe_held_deadline(draft))
     _show(draft, "NotElastic", "ReplicasHeld", describe_held_number(draft))
     _show(draft, "TemplateChanged", "Edited", describe_outdated(draft), is_warning=False)
     _show(draft, "RestartingWorkers", "Asked", describe_renewal(draft), is_warning=False)

@@ -174,10 +174,11 @@ class Ingest:
         return replace(entry, value=leave_out_documents(piece))
 
     def _leave_out(self, changed: Iterable[object]) -> None:
-        """Leave documents out of a job that is known no more: what it owned may stay for long."""
+        """Keep less of a job that is known no more: its documents may stay for long."""
         owners = [(job.key.namespace, job.owner) for job in changed if isinstance(job, TrainingJob)]
         for owner in owners:
             if self._store.find_key(*owner) is None:
+                self._store.told_ends.pop(owner[1].uid, None)
                 self._store.config_maps.reduce(build_owner_index(*owner), leave_out_documents)
 
     def _find_keys(self, objects: Iterable[object]) -> set[JobKey]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from et_kube.notices import ROWS, Row
@@ -37,6 +38,8 @@ from et_operator.codec.children import (
     is_sealed,
     is_writable,
     measure_reports_after,
+    read_config,
+    read_report,
     select_documents,
 )
 from et_operator.codec.decoding import decode_job, decode_scaling
@@ -52,6 +55,7 @@ from et_operator.model.snapshots import Child
 from et_operator.model.statuses import ScalingKind
 from et_operator.state.answers import Answers
 from et_operator.state.coverage import Coverage
+from et_operator.state.readings import Readings
 
 MOST_OF_STRANGERS = 8192
 """Characters of documents that are kept where their job is not known: of any number of ConfigMaps,
@@ -242,7 +246,12 @@ class Store:
         self.made_keys: dict[str, str] = {}
         """Secrets of ssh keys by the uid of the job that they were made for, until they are
         recorded in its status."""
+        self.told_ends: dict[str, tuple[str, datetime]] = {}
+        """By the uid of a job: of which of its launchers it is known that the command has ended,
+        and since when."""
         self.coverage = Coverage()
+        self.configs = Readings(read_config)
+        self.reports = Readings(read_report)
 
     def decode(self, resource: Resource, obj: Json) -> object | None:
         """What is kept of an object; None: not one of ours."""
@@ -274,6 +283,11 @@ class Store:
         found = ((ref, self.config_maps.find((ref.namespace, ref.name))) for ref in refs)
         pieces = [(ref, piece) for ref, piece in found if piece is not None and piece.is_partial]
         return [ref for ref, piece in pieces if job and piece.child.owner == job.owner]
+
+    def find_told_end(self, job: TrainingJob) -> datetime | None:
+        """Since when it is known that the command of this epoch's launcher has ended."""
+        launcher, since = self.told_ends.get(job.uid, ("", None))
+        return since if launcher == job.status.launcher_uid else None
 
     def find_pods(self, job: TrainingJob) -> tuple[Pod, ...]:
         """The pods that the job controls."""

@@ -10,8 +10,9 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from et_contract.documents import MAX_WORKERS, HostConfig
 from et_contract.names import build_config_name, build_report_name
-from et_contract.pods import Role, is_called
+from et_contract.pods import Role, build_launcher_name, is_called
 from et_kube.notices import NoticeKind
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -29,6 +30,10 @@ from et_operator.model.pods import Node, Pod
 from et_operator.model.snapshots import Child, RuntimeFiles, Snapshot
 from et_operator.state.store import SAID, Piece, Store
 
+MOST_PODS = 4 * MAX_WORKERS
+"""Pods of one job that a pass looks at: the workers of the largest, those whom they replace, and as
+many again that have failed."""
+
 
 def build_snapshot(
     store: Store,
@@ -42,22 +47,23 @@ def build_snapshot(
     job = store.find_job(key)
     if job is None:
         return None
-    config = find_piece(store, job, CONFIG_MAPS, build_config_name(key.name))
+    config_piece = find_piece(store, job, CONFIG_MAPS, build_config_name(key.name))
     report = find_piece(store, job, CONFIG_MAPS, build_report_name(key.name))
     role, bindings, spare = find_roles(store, job)
-    pods = store.find_pods(job)
+    numbers = (job.status.epoch, job.status.generation)
+    config = decode_host_config(get_documents(config_piece), *numbers, read=store.configs.read)
+    pods = select_pods(store, job, config)
     nodes = select_nodes(store, job, pods)
     answers = store.answers.find(key, job.uid)
     firm, soft = select_said(store, NoticeKind.FIRM), select_said(store, NoticeKind.SOFT)
-    numbers = (job.status.epoch, job.status.generation)
     return Snapshot(
         job=job.fill_queue(default_queue),
         shipped=shipped,
         pods=pods,
         scalings=store.find_scalings(key),
-        config=decode_host_config(config.documents, *numbers) if config else None,
-        config_object=get_child(config),
-        report=decode_job_report(report.documents, *numbers) if report else None,
+        config=config,
+        config_object=get_child(config_piece),
+        report=decode_job_report(get_documents(report), *numbers, read=store.reports.read),
         report_object=get_child(report),
         service_account=get_child(
             find_piece(store, job, SERVICE_ACCOUNTS, build_access_name(key.name))
@@ -82,8 +88,26 @@ def build_snapshot(
         keys_secret=store.made_keys.get(job.uid, ""),
         refusals=dict(answers.refusals),
         proofs=dict(answers.proofs),
+        told_since=store.find_told_end(job),
         complete_since=complete_since,
     )
+
+
+def select_pods(store: Store, job: TrainingJob, config: HostConfig | None) -> tuple[Pod, ...]:
+    """The job's pods; of more than any job has those that it knows, and others by their names.
+
+    Anybody may give them to it. What is left out has its turn once these have gone.
+    """
+    pods, status = store.find_pods(job), job.status
+    if len(pods) <= MOST_PODS:
+        return pods
+    names = {build_launcher_name(job.key.name, status.epoch), *(r.name for r in status.workers)}
+    uids = {member.uid for member in config.members} if config is not None else frozenset()
+
+    def weigh(pod: Pod) -> tuple[bool, str]:
+        return pod.name not in names and pod.uid not in uids, pod.name
+
+    return tuple(sorted(pods, key=weigh)[:MOST_PODS])
 
 
 def find_roles(
@@ -123,6 +147,11 @@ def select_borrowed(store: Store, job: TrainingJob) -> Iterator[str]:
 def get_child(piece: Piece | None) -> Child | None:
     """The identity alone."""
     return piece.child if piece else None
+
+
+def get_documents(piece: Piece | None) -> Mapping[str, str]:
+    """What its documents are, by their keys."""
+    return piece.documents if piece else {}
 
 
 def select_said(store: Store, kind: NoticeKind) -> frozenset[str]:

@@ -174,6 +174,15 @@ async def succeeds_though_its_launcher_is_deleted(world: SimulatedWorld) -> None
     assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
 
 
+async def succeeds_though_its_container_is_never_seen_to_end(world: SimulatedWorld) -> None:
+    await start(world)
+    world.broker.finish("train", 0)
+    await world.until(lambda: world.phase() == "Succeeded", timedelta(minutes=20))
+    await world.settle(timedelta(minutes=2))
+    assert world.status(TRAINING_JOBS, "train")["epoch"] == 1
+    assert world.launchers() == []
+
+
 async def has_ended_though_its_status_is_removed(world: SimulatedWorld) -> None:
     await trains_and_ends(world)
     empty = dict.fromkeys(world.status(TRAINING_JOBS, "train"))
@@ -637,6 +646,7 @@ LIVES: dict[str, Life] = {
         gives_up_a_scale_out_that_finds_no_room,
         runs_the_script_of_a_scale_in,
         succeeds_though_its_launcher_is_deleted,
+        succeeds_though_its_container_is_never_seen_to_end,
         has_ended_though_its_status_is_removed,
         starts_again_after_a_failure,
         fails_when_the_command_fails,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from et_kube.api import Listing
 from et_kube.errors import (
     ApiError,
     Conflict,
+    KubeError,
     OutcomeUnknown,
     Refused,
     ServerFailed,
@@ -65,6 +67,7 @@ from et_operator.state.answers import Known
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import Store
 from et_operator.state.views import build_snapshot
+from et_process.lanes import Lanes
 from et_process.workqueue import WorkQueue
 from fakes.clients import Call, FakeApi, Fault, Moment
 from fakes.clock import WrongClock
@@ -279,6 +282,37 @@ async def test_between_two_passes_all_others_have_their_turn() -> None:
     assert turns > len(keys) - 8
 
 
+async def test_after_a_long_pass_the_loop_is_left_to_others_and_its_namespace_rests() -> None:
+    """Some pod of one of its jobs changes all the time, and a pass over that keeps the loop."""
+    began: dict[str, list[float]] = {"team": [], "other": []}
+
+    class Dear(Reconciler):
+        async def reconcile(self, key: JobKey) -> tuple[str, timedelta | None]:
+            began[key.namespace].append(rig.clock.monotonic())
+            if key.namespace == "team":
+                rig.clock.spend(timedelta(seconds=0.3))
+            await asyncio.sleep(0)
+            return "unchanged", None
+
+    rig = ReconcilerRig()
+    clock = rig.clock
+    rig.queue = WorkQueue(clock, lanes=Lanes(lambda key: key.namespace, 4, now=clock.monotonic))
+    reconciler = rig.build(rig.api, Dear)
+    keys = [JobKey("team", f"dear-{n}") for n in range(4)]
+    async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(reconciler.work()) for _ in range(8)]
+        while clock.monotonic() < 1200:
+            for key in (*keys, JobKey("other", "honest")):
+                rig.queue.add(key, cause="pod")
+            await clock.advance(timedelta(seconds=0.1))
+        for worker in workers:
+            worker.cancel()
+    apart = [later - former for former, later in itertools.pairwise(began["team"])]
+    assert min(apart) > 0.599, "as long again is left to all others"
+    assert len(began["team"]) * 0.3 < 200 / 10 + 4, "and a tenth in the long run"
+    assert len(began["other"]) > 1000
+
+
 async def test_decisions_that_are_not_kept_make_no_storm_where_the_watch_is_faster() -> None:
     """The event of what was kept comes before the answer, and is news."""
 
@@ -338,6 +372,55 @@ async def test_pods_that_a_webhook_makes_somebody_elses_are_few_and_are_told(
     rig = await run_beside_webhook(PODS, lambda manifest: alter(manifest["metadata"]))
     assert rig.names(PODS) == []
     assert "a mutating webhook" in rig.condition("PodsRefused")["message"]
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no answer"), Refused(403, "", "not now")])
+async def test_a_pod_that_was_made_nobodys_is_told_and_goes_though_its_deletion_has_failed(
+    error: KubeError,
+) -> None:
+    """Without its labels nobody sees it: it is met again under its name."""
+
+    class Webhook(FakeApi):
+        is_there = True
+
+        async def create(self, made: Resource, namespace: str | None, manifest: Json) -> Json:
+            if made == PODS and self.is_there:
+                manifest = {**manifest, "metadata": dict(manifest["metadata"])}
+                manifest["metadata"].pop("labels")
+            return await super().create(made, namespace, manifest)
+
+        async def delete(self, ref: Ref, **how: Any) -> None:
+            if self.is_there:
+                raise error
+            await super().delete(ref, **how)
+
+    rig = await begin()
+    api = Webhook(rig.cluster, rig.log)
+    rig.reconciler = rig.build(api)
+    await rig.pass_over(3)
+    assert "a mutating webhook" in rig.condition("PodsRefused")["message"]
+    lost = {pod["metadata"]["uid"] for pod in rig.cluster.list(PODS)}
+    assert lost
+
+    api.is_there = False
+    for _ in range(8):
+        await rig.clock.advance(timedelta(seconds=60))
+        rig.look()
+        await rig.pass_over(2)
+    assert rig.names(PODS) == ["train-launcher", "train-worker-0", "train-worker-1"]
+    assert lost.isdisjoint(pod["metadata"]["uid"] for pod in rig.cluster.list(PODS))
+    assert not rig.taken()
+
+
+async def test_a_pod_of_somebody_elses_that_has_a_name_of_ours_stays() -> None:
+    rig = await begin()
+    owner = make_owner("another")
+    for owners in ([], [owner]):
+        meta = {"name": f"train-worker-{len(owners)}", "ownerReferences": owners}
+        rig.create(PODS, {"metadata": meta, "spec": {"containers": [{"name": "m", "image": "i"}]}})
+    await rig.pass_over(6)
+    assert {"train-worker-0", "train-worker-1"} <= set(rig.names(PODS))
+    assert not [c for c in rig.log.calls if c.verb == "delete"]
 
 
 def give_another(manifest: dict[str, Any]) -> None:
@@ -611,6 +694,39 @@ async def test_a_report_that_was_there_before_the_first_launcher_ends_nothing(en
     assert "train-launcher-r5" in rig.names(PODS)
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_since_when_an_end_is_told_is_known_until_its_job_has_ended_or_gone(
+    is_removed: bool,
+) -> None:
+    """No report says it; the container of the launcher is never seen to end."""
+    rig = await begin()
+    await rig.pass_over(4)
+    launcher = Ref(PODS, "team", "train-launcher")
+    running = {"name": "launcher", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    status = {"phase": "Running", "containerStatuses": [running]}
+    rig.cluster.patch(launcher, {"status": status}, subresource="status")
+    uid = rig.cluster.get(launcher)["metadata"]["uid"]
+    report = encode_report(BrokerReport(1, uid, 1, ended=0))
+    ref = Ref(CONFIG_MAPS, "team", "train-report")
+    rig.cluster.patch(ref, {"data": {build_report_key(1): report}})
+    rig.look()
+    for seconds in (0, 119):
+        await rig.clock.advance(timedelta(seconds=seconds))
+        await rig.pass_over(3)
+        assert not rig.condition("EndUnseen")
+    assert list(rig.store.told_ends) == [rig.cluster.get(KEY.ref)["metadata"]["uid"]]
+
+    if is_removed:
+        rig.cluster.remove(KEY.ref)
+        rig.look()
+    else:
+        await rig.clock.advance(timedelta(seconds=1))
+        await rig.pass_over(5)
+        assert "EndUnseen" in [event.reason for event in rig.events]
+        assert rig.status()["phase"] == "Succeeded"
+    assert not rig.store.told_ends
+
+
 FULL = "y" * 900_000
 NEVER_WRITTEN: dict[str, dict[str, Any]] = {
     "immutable": {"immutable": True},
@@ -727,6 +843,8 @@ async def test_what_our_watch_does_not_show_is_nobodys(resource: Resource, label
         assert planted not in repr(snapshot)
         if resource in {ROLES, ROLE_BINDINGS}:  # the server makes up their names
             assert len(rig.names(resource)) == 2
+        elif resource == PODS:  # which would run beside ours, known to nobody
+            assert planted not in repr(rig.cluster.list(PODS))
         else:
             assert rig.taken() == [Ref(resource, "team", true["metadata"]["name"])]
 

@@ -52,6 +52,17 @@ async def test_a_token_is_read_again_when_its_file_changes(tmp_path: Path):
     assert await token.authorize() == {"Authorization": "Bearer two"}
 
 
+async def test_a_token_that_is_none_is_no_answer_until_there_is_one(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_bytes(b"\xff\xfe")
+    token = TokenFile(path)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="token cannot be read"):
+            await token.authorize()
+    path.write_bytes(b"true one\n")
+    assert await token.authorize() == {"Authorization": "Bearer true one"}
+
+
 async def test_a_token_that_is_gone_is_no_answer(tmp_path: Path):
     with pytest.raises(Unreachable, match="token cannot be read"):
         await TokenFile(tmp_path / "token").authorize()

@@ -36,6 +36,18 @@ async def test_a_task_that_ends_is_an_error_which_names_it():
     assert caught.group_contains(UnexpectedEnd, match="task leaves has ended")
 
 
+async def test_a_task_that_is_cancelled_by_nobody_is_an_error_which_names_it():
+    async def give_up() -> None:
+        waited_for = asyncio.get_running_loop().create_future()
+        waited_for.cancel()
+        await waited_for
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.timeout(1):
+            await run_for_ever({"stays": stay, "gives up": give_up})
+    assert caught.group_contains(UnexpectedEnd, match="task gives up has ended, cancelled by")
+
+
 async def test_a_task_that_fails_takes_the_others_with_it():
     stop = asyncio.Event()
     with pytest.raises(ExceptionGroup) as caught:

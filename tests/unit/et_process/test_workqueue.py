@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from et_process.lanes import Lanes
+from et_process.lanes import AT_ONCE, LIGHT, LONGEST_REST, PARTS, Lanes
 from et_process.workqueue import SPARE_TIMERS, WorkQueue
 from fakes.clock import FakeClock
 
@@ -125,6 +125,21 @@ async def test_a_retry_comes_no_earlier_than_the_server_asked():
         assert queue.depth == 0
         await clock.advance(SECOND)
         assert queue.depth == 1
+
+
+async def test_an_earlier_wish_brings_no_key_before_the_server_asked():
+    """One write of a pass has failed, and another one was to wait."""
+    clock = FakeClock()
+    async with running(clock) as queue:
+        queue.add("a")
+        await queue.get()
+        queue.retry("a")
+        assert queue.retry("a", at_least=60 * SECOND) == 60 * SECOND
+        queue.done("a")
+        await clock.advance(59 * SECOND)
+        assert (queue.depth, queue.delayed) == (0, 1)
+        await clock.advance(SECOND)
+        assert (queue.depth, queue.delayed) == (1, 0)
 
 
 async def test_waits_are_told_from_the_moment_a_key_was_due():
@@ -288,6 +303,84 @@ async def test_lanes_that_are_slow_leave_workers_to_those_that_are_not_however_m
         queue.done("c1")
         await clock.advance(90 * SECOND)  # nobody has shown for long to be slow
         assert [await queue.get() for _ in range(2)] == ["b2", "c2"]
+
+
+async def count_turns(kept: float, seconds: int) -> dict[str, int]:
+    """How often each had its turn while something happens to each of them all the time.
+
+    "a1" and "a2" keep the loop so long, "b1" does not.
+    """
+    clock = FakeClock()
+    lanes = Lanes(get_lane, 2, now=clock.monotonic)
+    turns = {"a1": 0, "a2": 0, "b1": 0}
+
+    async def work() -> None:
+        while True:
+            key = await queue.get()
+            turns[key] += 1
+            cost = kept if get_lane(key) == "a" else 0.0
+            clock.spend(timedelta(seconds=cost))
+            queue.done(key, cost)
+
+    async with running(clock, lanes=lanes) as queue, asyncio.TaskGroup() as group:
+        worker = group.create_task(work())
+        end = clock.monotonic() + seconds
+        while clock.monotonic() < end:
+            for key in turns:
+                queue.add(key)
+            await clock.advance(timedelta(seconds=0.1))
+        worker.cancel()
+    return turns
+
+
+async def test_a_lane_has_the_loop_for_a_tenth_of_the_time_in_the_long_run():
+    turns = await count_turns(0.3, 200)
+    assert (turns["a1"] + turns["a2"]) * 0.3 == pytest.approx(200 / PARTS + AT_ONCE, rel=0.05)
+    assert abs(turns["a1"] - turns["a2"]) <= 1
+    assert turns["b1"] > 1000, "whose lane costs nothing waits for no other"
+
+
+async def test_a_lane_that_begins_has_the_loop_as_often_as_it_asks():
+    turns = await count_turns(0.03, 6)
+    assert turns["a1"] + turns["a2"] > AT_ONCE / 0.03
+
+
+async def test_who_keeps_the_loop_no_longer_than_others_wait_anyway_is_charged_nothing():
+    turns = await count_turns(LIGHT, 120)
+    assert turns["a1"] == turns["a2"] == turns["b1"] > 1000
+
+
+async def test_no_lane_rests_for_longer_than_a_minute_whatever_it_has_cost():
+    """A machine that is suspended in the middle of a pass comes back after a night."""
+    clock = FakeClock()
+    lanes = Lanes(get_lane, 2, now=clock.monotonic)
+    async with running(clock, lanes=lanes) as queue:
+        queue.add("a1")
+        queue.done(await queue.get(), 8 * 3600.0)
+        queue.add("a1")
+        async with asyncio.TaskGroup() as group:
+            taken = group.create_task(queue.get())
+            await clock.advance(LONGEST_REST * SECOND - SECOND)
+            assert not taken.done()
+            await clock.advance(SECOND)
+        assert taken.result() == "a1"
+
+
+async def test_a_lane_that_rests_keeps_nobody_from_coming_meanwhile():
+    clock = FakeClock()
+    lanes = Lanes(get_lane, 2, now=clock.monotonic)
+    async with running(clock, lanes=lanes) as queue:
+        queue.add("a1")
+        queue.done(await queue.get(), 5.0)
+        queue.add("a1")
+        async with asyncio.TaskGroup() as group:
+            taken = group.create_task(queue.get())
+            await clock.advance(SECOND)
+            queue.add("b1")
+        assert taken.result() == "b1"
+        queue.clear()
+        queue.add("a1")
+        assert await queue.get() == "a1", "whoever begins anew owes nothing"
 
 
 @pytest.mark.long

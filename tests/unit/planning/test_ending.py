@@ -927,6 +927,28 @@ def _tell(world: ModelWorld, code: int) -> None:
     world.settle()
 
 
+def test_a_deadline_that_is_held_up_by_a_view_that_is_cut_again_and_again_is_told() -> None:
+    world = start(active_deadline=timedelta(seconds=100))
+    world.complete_since = world.now
+    for _ in range(5):
+        world.wait(40)
+        world.settle()
+        assert world.condition("DeadlineHeldUp") is None
+        world.complete_since = world.now  # a list, and soon the watch is cut again
+    for _ in range(5):
+        world.wait(40)
+        world.settle()
+        world.complete_since = world.now
+    assert world.condition("DeadlineHeldUp") == "True"
+    assert [e.reason for e in world.events].count("DeadlineHeldUp") == 1
+    assert world.phase() == "Running"
+
+    world.wait(60)
+    world.settle()
+    assert world.reason("Failed") == "DeadlineExceeded"
+    assert world.condition("DeadlineHeldUp") == "False"
+
+
 def test_a_command_that_ended_before_the_deadline_is_judged_by_its_end() -> None:
     world = start(active_deadline=timedelta(seconds=100))
     world.wait(95)

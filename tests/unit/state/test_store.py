@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from et_contract.documents import HostConfig, Member, MemberState, encode_config
 from et_kube.notices import LEAVING_AT
 from et_kube.resources import (
     CONFIG_MAPS,
@@ -40,7 +41,7 @@ from et_operator.planning.answering import find_expiry
 from et_operator.planning.manifests.runtimes import build_runtime
 from et_operator.state.ingesting import Ingest
 from et_operator.state.store import MOST_DOCUMENTS, MOST_OF_STRANGERS, Store
-from et_operator.state.views import build_snapshot
+from et_operator.state.views import MOST_PODS, build_snapshot
 from tests.counting import count_steps, find_peak
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -597,6 +598,37 @@ def test_documents_do_not_outlive_their_job(store: Store, ingest: Ingest, is_lis
         ingest.delete(TRAINING_JOBS, make_job(version=20))
 
     assert measure_documents(store) == 0
+
+
+def test_of_more_pods_than_any_job_has_a_pass_looks_at_its_own_and_some_others(
+    store: Store, ingest: Ingest
+) -> None:
+    """Whoever may create pods gives them to a job; each costs its pass some time."""
+    own = {"train-launcher-r1": "l1", "train-worker-7": "w7", "train-worker-8": "w8"}
+    record = {"name": "train-worker-8", "uid": "", "state": "Joining"}
+    status = {"phase": "Running", "epoch": 2, "workers": [record]}
+    ingest.upsert(TRAINING_JOBS, {**make_job(), "status": status})
+    member = Member("train-worker-7", "w7", 1, MemberState.ACTIVE, "main")
+    config = HostConfig("train", "team", "job-1", 1, 2, 2, 1, (member,), ())
+    data = {"config.json": encode_config(config)}
+    ingest.upsert(CONFIG_MAPS, {**make_documents("train", "job-1"), "data": data})
+    for name, uid in own.items():
+        ingest.upsert(PODS, make_pod(name, uid, 11, owner="job-1"))
+    for number in range(MOST_PODS + 10):
+        ingest.upsert(PODS, make_pod(f"a{number:05}", f"a{number}", 11, owner="job-1"))
+
+    def look() -> list[str]:
+        snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+        assert snapshot is not None
+        return [pod.name for pod in snapshot.pods]
+
+    seen = look()
+    assert len(seen) == MOST_PODS
+    assert own.keys() <= set(seen)
+
+    for number in range(MOST_PODS):
+        ingest.delete(PODS, make_pod(f"a{number:05}", f"a{number}", 12, owner="job-1"))
+    assert len(look()) == 13
 
 
 def test_a_deletion_of_ours_is_believed_before_its_event(store: Store, ingest: Ingest) -> None:
