@@ -20,7 +20,7 @@ SLOW_FOR = 60.0
 LIGHT = 0.005
 """Seconds for which a key may keep the event loop and nothing is charged: so long others wait for
 their turn anyway."""
-PARTS = 10
+PARTS = 4
 """In the long run a lane has the loop for one of so many seconds."""
 AT_ONCE = 2.0
 """Seconds of the loop that a lane may have before that holds: what a large job needs to start."""
