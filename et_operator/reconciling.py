@@ -39,6 +39,8 @@ STALE = "stale"
 LONGEST_PAUSE = 10.0
 """Seconds that are left to all others after one step, at most: a machine may have been suspended in
 the middle of it."""
+REST_TOLD = 60.0
+"""Seconds from one line of the log that a namespace rests to the next."""
 
 log = structlog.get_logger()
 
@@ -71,6 +73,7 @@ class Reconciler:
         self._find_drift = find_drift
         self._turn = asyncio.Lock()
         self._free_until = 0.0  # when the next pass may begin (clock.monotonic)
+        self._rest_told = -REST_TOLD
 
     async def work(self) -> None:
         """Take one key after another, for ever. A failing job never stops the others.
@@ -89,7 +92,7 @@ class Reconciler:
             try:
                 await look
             finally:
-                self._queue.done(key, look.seconds)
+                self._tell_rest(key, self._queue.done(key, look.seconds))
                 self._metrics.pass_seconds.observe(now() - started)
 
     def _leave_free(self, kept: float) -> None:
@@ -97,6 +100,14 @@ class Reconciler:
         if kept > LIGHT:
             begin = max(self._free_until, self._clock.monotonic())
             self._free_until = begin + min(kept, LONGEST_PAUSE)
+
+    def _tell_rest(self, key: JobKey, seconds: float) -> None:
+        """Whose jobs come late, and why nobody else's do; once a minute."""
+        now = self._clock.monotonic()
+        if seconds > 0 and now >= self._rest_told + REST_TOLD:
+            self._rest_told = now
+            why = "passes over its jobs take more than their share of the time: its jobs come late"
+            log.info("a namespace rests", namespace=key.namespace, why=why)
 
     async def _look_after(self, key: JobKey) -> None:
         try:

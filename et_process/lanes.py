@@ -82,8 +82,11 @@ class Lanes(Generic[K]):
         self._slow.clear()
         self._paid.clear()
 
-    def release(self, key: K, kept: float = 0.0) -> None:
-        """A key that was taken is worked on no more; it has kept the event loop so many seconds."""
+    def release(self, key: K, kept: float = 0.0) -> float:
+        """A key that was taken is worked on no more; it has kept the event loop so many seconds.
+
+        Returns: the seconds for which its lane rests.
+        """
         lane, now = self._lane(key), self._now()
         if kept > LIGHT:
             self._charge(lane, kept, now)
@@ -92,6 +95,7 @@ class Lanes(Generic[K]):
             self._slow[lane] = now + SLOW_FOR
         if not busy:
             self._busy.pop(lane, None)
+        return self._find_rest(lane)
 
     def _charge(self, lane: Hashable, kept: float, now: float) -> None:
         self._paid = {lane: until for lane, until in self._paid.items() if until > now}

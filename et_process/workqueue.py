@@ -135,18 +135,22 @@ class WorkQueue(Generic[K]):
             self._on_take(wish.cause)
         return key
 
-    def done(self, key: K, kept: float = 0.0) -> None:
+    def done(self, key: K, kept: float = 0.0) -> float:
         """Give a key back, whatever came of it, after it kept the event loop for so many seconds.
 
         So its lane rests for a while, and what happens meanwhile makes one turn.
+
+        Returns: the seconds of that rest.
         """
+        rest = 0.0
         if key in self._processing:
             self._processing.remove(key)
-            self._lanes.release(key, kept)
+            rest = self._lanes.release(key, kept)
         due = self._again.pop(key, None)
         if due is not None:
             self._make_ready(key, due)
         self._some_ready.set()  # its lane may have had its share
+        return rest
 
     def clear(self) -> None:
         """Forget every key, and what was known of it: whoever looks next begins anew.

@@ -6,10 +6,11 @@ has told: blaming the command is for judging.py.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from et_operator.codec.pods import has_pre_stop
-from et_operator.model.conditions import END_UNSEEN, is_true
+from et_operator.model.conditions import END_UNSEEN, find_condition, is_true
 from et_operator.model.pods import Pod, Termination
 from et_operator.planning.ends import is_disrupted
 from et_operator.planning.views import View
@@ -18,6 +19,31 @@ TERMINATED = 128 + 15
 """The exit code of a command that SIGTERM has ended."""
 CLOCKS = timedelta(seconds=5)
 """Times of two machines that differ by no more do not tell what came first."""
+UNSEEN_AFTER = timedelta(minutes=2)
+"""So long after the end of a command was heard its container is waited for (lingering.py)."""
+
+
+def find_told_end(view: View) -> datetime | None:
+    """When a command ended of which that was told, and whose container is not seen to end."""
+    conditions = view.status.conditions
+    condition = find_condition(conditions, END_UNSEEN)
+    said = condition.last_transition_time if condition is not None else None
+    if said is None or not is_true(conditions, END_UNSEEN):
+        return None
+    told = said - UNSEEN_AFTER
+    return min(view.snapshot.told_since or told, told)
+
+
+def show_told_end(view: View, pod: Pod | None) -> Pod | None:
+    """The launcher's pod as it would be had its container been seen to end when that was told.
+
+    Its deletion is our own doing then, and whatever is seen of it later follows from that.
+    """
+    end = find_told_end(view)
+    if pod is None or end is None or view.report is None or view.report.ended is None:
+        return pod
+    told = Termination(view.report.ended, finished=end)
+    return replace(pod, termination=told, deletion_requested=None, deletion_grace_seconds=None)
 
 
 def is_done(view: View, pod: Pod | None) -> bool:

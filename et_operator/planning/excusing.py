@@ -17,7 +17,7 @@ from et_kube.resources import PODS
 from et_operator.model.pods import Pod
 from et_operator.model.shortages import Shortage
 from et_operator.model.statuses import WorkerRecord, WorkerState
-from et_operator.planning.attributing import CLOCKS
+from et_operator.planning.attributing import CLOCKS, find_told_end
 from et_operator.planning.drafts import Draft
 from et_operator.planning.ends import is_disrupted, is_taken, is_unseen
 from et_operator.planning.standings import Standing
@@ -182,7 +182,7 @@ def _count_had(standing: Standing) -> int:
 def _find_end(view: View, launcher: Pod | None) -> datetime | None:
     """When the launcher ended; None where that cannot be known."""
     if launcher is None:
-        return None
+        return find_told_end(view)
     told = launcher.termination.finished if launcher.termination else None
     return min(told or view.now, view.now)
 

@@ -52,10 +52,10 @@ def describe_held_deadline(standing: Standing) -> str:
     if not is_late or has_passed(now, seen, CERTAIN_AFTER):
         return ""
     return (
-        "activeDeadlineSeconds are over, but what is heard of pods, config maps or jobs is cut off "
-        "again and again, so that the command may have ended before, or the operator's clock is "
-        "far from the API server's: the job is not given up before that is over; the operator's "
-        "log, or its readiness, says what it is"
+        "activeDeadlineSeconds are over, but what is heard of pods, config maps or jobs is not "
+        "complete yet, or cut off again and again, so that the command may have ended before, or "
+        "the operator's clock is far from the API server's: the job is not given up before that is "
+        "over; the operator's log, or its readiness, says what it is"
     )
 
 

@@ -22,6 +22,7 @@ from et_operator.planning.attributing import (
     is_done,
     is_told_to_end,
     may_be_of_script,
+    show_told_end,
 )
 from et_operator.planning.drafts import Draft
 from et_operator.planning.ends import (
@@ -106,6 +107,7 @@ def judge_launcher(draft: Draft) -> Verdict | None:
     pod = view.pods.get(uid)
     if pod is not None and view.is_awaited(pod):
         return None
+    pod = show_told_end(view, pod)
     if is_done(view, pod):
         return _SUCCESS
     if pod is not None and _await_report(draft, pod):

@@ -6,19 +6,20 @@ deleted, and how long that may take is known (presence.py). What follows is what
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
 
 from et_contract.names import build_report_name
 from et_kube.resources import CONFIG_MAPS, PODS
 from et_operator.model.actions import Action
 from et_operator.model.conditions import END_UNSEEN, is_true
 from et_operator.model.pods import Pod
+from et_operator.planning.attributing import UNSEEN_AFTER
 from et_operator.planning.drafts import Draft
 from et_operator.planning.leaving import delete_pod, doubt_time
 from et_operator.planning.standings import Standing
 
-UNSEEN_AFTER = timedelta(minutes=2)
-"""So long after the end of a command was heard its container is waited for."""
+GRACE = 30
+"""Seconds that its pod has to end: the command has, which may have an hour."""
 
 
 def describe_unseen(draft: Draft) -> str:
@@ -51,7 +52,7 @@ def delete_lingering_launcher(draft: Draft) -> list[Action]:
         return []
     draft.rest_on(CONFIG_MAPS, build_report_name(draft.view.job.key.name))
     draft.rest_on(PODS, pod.name)
-    return [delete_pod(pod)]
+    return [replace(delete_pod(pod), grace_seconds=GRACE)]
 
 
 def _find_lingering(standing: Standing) -> Pod | None:

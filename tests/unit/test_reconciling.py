@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from et_contract.documents import Report as BrokerReport
 from et_contract.documents import encode_report
@@ -299,18 +300,22 @@ async def test_after_a_long_pass_the_loop_is_left_to_others_and_its_namespace_re
     rig.queue = WorkQueue(clock, lanes=Lanes(lambda key: key.namespace, 4, now=clock.monotonic))
     reconciler = rig.build(rig.api, Dear)
     keys = [JobKey("team", f"dear-{n}") for n in range(4)]
-    async with asyncio.TaskGroup() as group:
-        workers = [group.create_task(reconciler.work()) for _ in range(8)]
-        while clock.monotonic() < 1200:
-            for key in (*keys, JobKey("other", "honest")):
-                rig.queue.add(key, cause="pod")
-            await clock.advance(timedelta(seconds=0.1))
-        for worker in workers:
-            worker.cancel()
+    with capture_logs() as logs:
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(reconciler.work()) for _ in range(8)]
+            while clock.monotonic() < 1200:
+                for key in (*keys, JobKey("other", "honest")):
+                    rig.queue.add(key, cause="pod")
+                await clock.advance(timedelta(seconds=0.1))
+            for worker in workers:
+                worker.cancel()
     apart = [later - former for former, later in itertools.pairwise(began["team"])]
     assert min(apart) > 0.599, "as long again is left to all others"
     assert len(began["team"]) * 0.3 < 200 / 4 + 4, "and a quarter in the long run"
     assert len(began["other"]) > 1000
+    told = [one["namespace"] for one in logs if one["event"] == "a namespace rests"]
+    assert set(told) == {"team"}
+    assert len(told) <= 200 // 60 + 1, "once a minute"
 
 
 async def test_decisions_that_are_not_kept_make_no_storm_where_the_watch_is_faster() -> None:

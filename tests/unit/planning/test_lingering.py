@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from et_operator.model.pods import Termination
 from et_operator.model.specs import RestartPolicy
 from tests.planning_makers import ModelWorld, make_job
 
@@ -95,6 +96,72 @@ def test_it_is_one_where_its_pod_vanishes() -> None:
     world.reap()
     world.settle()
     assert world.phase() == "Succeeded"
+
+
+def evict(world: ModelWorld, name: str) -> None:
+    end = Termination(137, "Error", finished=world.now)
+    world.put(name, phase="Failed", is_container_running=False, termination=end)
+    world.put(name, pod_reason="Evicted", disrupted=world.now)
+    world.settle()
+
+
+def end_unseen(world: ModelWorld, *, is_gone: bool = False) -> None:
+    wait(world, UNSEEN)
+    assert world.condition("EndUnseen") == "True"
+    if is_gone:
+        world.reap()
+    wait(world, GRACE + OVERDUE)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+@pytest.mark.parametrize("before", [60, 170, 290])
+def test_what_was_lost_before_explains_a_told_failure_however_late_it_is_judged(
+    before: int, is_gone: bool
+) -> None:
+    world = start(restart_policy=RestartPolicy.NEVER, minimum=1, is_elastic=True)
+    evict(world, "job-worker-1")
+    wait(world, before)
+    tell_end(world, 1)
+    end_unseen(world, is_gone=is_gone)
+    assert world.reason("Restarting") == "WorkerLost"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+@pytest.mark.parametrize("is_elastic", [False, True])
+def test_what_is_lost_after_it_explains_nothing(is_elastic: bool, is_gone: bool) -> None:
+    world = start(restart_policy=RestartPolicy.NEVER, minimum=1, is_elastic=is_elastic)
+    tell_end(world, 7)
+    wait(world, UNSEEN - 30)
+    evict(world, "job-worker-1")
+    end_unseen(world, is_gone=is_gone)
+    assert world.phase() == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told_to_end", "phase"),
+    [
+        pytest.param(143, False, "Failed", id="as the command's own SIGTERM"),
+        pytest.param(7, True, "Restarting", id="as one that its node has told to end"),
+    ],
+)
+def test_a_told_end_is_judged_as_one_that_was_seen(
+    code: int, is_told_to_end: bool, phase: str
+) -> None:
+    for is_seen in (True, False):
+        world = start(restart_policy=RestartPolicy.NEVER)
+        assert world.report is not None
+        world.report = replace(world.report, ended=code, is_told_to_end=is_told_to_end)
+        world.settle()
+        if is_seen:
+            world.end("job-launcher", code)
+            world.settle()
+        else:
+            end_unseen(world)
+        reason = world.reason("Failed" if phase == "Failed" else "Restarting")
+        assert (world.phase(), reason) == (
+            phase,
+            "LauncherFailed" if code == 143 else "LauncherDisrupted",
+        )
 
 
 @pytest.mark.parametrize("has_hook", [False, True])
