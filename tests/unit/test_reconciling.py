@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from et_contract.documents import Report as BrokerReport
@@ -300,6 +301,7 @@ async def test_after_a_long_pass_the_loop_is_left_to_others_and_its_namespace_re
     rig.queue = WorkQueue(clock, lanes=Lanes(lambda key: key.namespace, 4, now=clock.monotonic))
     reconciler = rig.build(rig.api, Dear)
     keys = [JobKey("team", f"dear-{n}") for n in range(4)]
+    structlog.reset_defaults()
     with capture_logs() as logs:
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(reconciler.work()) for _ in range(8)]
