@@ -63,6 +63,10 @@ class Scribe(Protocol):
         """Uids of jobs that are to be left alone now; since when, in milliseconds since 1970."""
         ...
 
+    def list_kept_off(self) -> Mapping[str, int]:
+        """Namespaces whose waiting jobs are to be left alone now; since when, as above."""
+        ...
+
     def find_wait(self) -> timedelta | None:
         """How long until the next of them may be looked at again."""
         ...
@@ -173,7 +177,7 @@ class Decider:
         return bool(self._drift)
 
     async def _decide(self) -> timedelta:
-        survey = self._surveyor.survey(self._scribe.list_resting())
+        survey = self._surveyor.survey(self._scribe.list_resting(), self._scribe.list_kept_off())
         self._tell_troubles(survey)
         began = self._clock.monotonic()
         now = round(self._clock.now().timestamp() * 1000)

@@ -42,7 +42,9 @@ def show_told_end(view: View, pod: Pod | None) -> Pod | None:
     end = find_told_end(view)
     if pod is None or end is None or view.report is None or view.report.ended is None:
         return pod
-    told = Termination(view.report.ended, finished=end)
+    told, seen = Termination(view.report.ended, finished=end), pod.termination
+    if seen is not None and seen.exit_code == told.exit_code:
+        told = replace(seen, finished=end)  # late, and with the command's last words
     return replace(pod, termination=told, deletion_requested=None, deletion_grace_seconds=None)
 
 

@@ -124,10 +124,14 @@ class Ingest:
     def note_deletion(self, ref: Ref, uid: str, at: datetime, monotonic: float) -> None:
         """A deletion of ours was accepted by then: believe it until its event comes.
 
-        Both are the same moment; a list that was begun after it knows better.
+        Both are the same moment; a list that was begun after it knows better. Where the event was
+        faster there is nothing to believe: the next list shows the same, and undoes nothing.
         """
         table = self._store.tables[ref.resource]
         place = (ref.namespace, ref.name)
+        entry = table.find_entry(place, uid)
+        if entry is None or entry.value.deletion_requested:
+            return
         if ref.resource in {PODS, TRAINING_JOBS}:
             table.amend(place, uid, lambda obj: replace(obj, deletion_requested=at), monotonic)
         elif ref.resource in {SCALE_INS, SCALE_OUTS}:

@@ -29,6 +29,10 @@ class Observer:
         """Jobs that rest after writes in vain: none, for nothing is written."""
         return {}
 
+    def list_kept_off(self) -> Mapping[str, int]:
+        """Namespaces whose jobs cut passes short: none."""
+        return {}
+
     def find_wait(self) -> timedelta | None:
         """How long until a resting job is tried again: None, for none rests."""
         return None

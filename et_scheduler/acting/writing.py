@@ -52,6 +52,13 @@ LONGER = 10
 it would be if no other was like it."""
 RESTING = Backoff(timedelta(seconds=0.2), timedelta(minutes=10))
 """For a job that cannot be written and can be read: its author may keep it so."""
+MINUTE = 60.0
+CUTS = 3
+"""So many passes may jobs of one namespace cut short in a MINUTE, whoever they are."""
+PARTS = 4
+"""For so many passes its waiting jobs are left alone then, and at each further one."""
+LONGEST_SPAN = 15.0
+"""Seconds for which a pass counts at most: between two there may have been nothing to do."""
 TOLD = 3
 """After so many failures in a row the job is told that it cannot be written."""
 NOT_WRITTEN = "AdmissionNotWritten"
@@ -90,10 +97,14 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class _Unwritten:
-    """A patch that was not taken, and how long the server has asked to be left alone."""
+    """A patch that was not taken, and how long the server has asked to be left alone.
+
+    `is_refused`: the job itself cannot be written, and not only because it has changed.
+    """
 
     namespace: str
     wait: timedelta = timedelta()
+    is_refused: bool = False
 
 
 class Writer:
@@ -116,16 +127,26 @@ class Writer:
         self._clock = clock
         self._metrics = metrics
         self._rests: dict[str, Rest] = {}
+        self._cuts: dict[str, list[float]] = {}  # by namespace, when its jobs cut a pass short
+        self._kept_off: dict[str, tuple[int, float]] = {}  # since when, and until when
+        self._began = -inf
 
     def list_resting(self) -> Mapping[str, int]:
         """Uids of jobs that are left alone now; since when, in milliseconds since 1970."""
         now = self._clock.monotonic()
         return {uid: rest.since for uid, rest in self._rests.items() if rest.until > now}
 
+    def list_kept_off(self) -> Mapping[str, int]:
+        """Namespaces whose waiting jobs are left alone now; since when, as above."""
+        now = self._clock.monotonic()
+        return {name: since for name, (since, until) in self._kept_off.items() if until > now}
+
     def find_wait(self) -> timedelta | None:
         """How long until the next of them may be tried again."""
         now = self._clock.monotonic()
-        waits = [rest.until - now for rest in self._rests.values() if rest.until > now]
+        ends = [rest.until for rest in self._rests.values()]
+        ends += [until for _, until in self._kept_off.values()]
+        waits = [until - now for until in ends if until > now]
         return timedelta(seconds=min(waits)) if waits else None
 
     async def write(self, changes: Sequence[Change], entries: Entries) -> timedelta | None:
@@ -135,11 +156,33 @@ class Writer:
             NotLeader: nothing more may be written.
         """
         self._forget_rests(entries)
+        now = self._clock.monotonic()
+        span, self._began = now - self._began, now
         for step, group in groupby(changes, key=lambda change: change.step):
             unwritten = await self._write_step(step, tuple(group), entries)
             if unwritten:
+                if step is not changes[-1].step:
+                    self._note_cut(unwritten, span)
                 return _find_wait(unwritten)
         return timedelta() if changes else None
+
+    def _note_cut(self, unwritten: Sequence[_Unwritten], span: float) -> None:
+        """Who cuts pass after pass short has a part of them: his jobs may be made anew each time.
+
+        Those who wait are left alone for some times as long as it is from pass to pass.
+        """
+        now = self._clock.monotonic()
+        since = round(self._clock.now().timestamp() * 1000)
+        recent = {
+            name: [at for at in cuts if at > now - MINUTE] for name, cuts in self._cuts.items()
+        }
+        self._cuts = {name: cuts for name, cuts in recent.items() if cuts}
+        self._kept_off = {name: one for name, one in self._kept_off.items() if one[1] > now}
+        for namespace in {one.namespace for one in unwritten if one.is_refused}:
+            cuts = [*self._cuts.get(namespace, ()), now][-CUTS:]
+            self._cuts[namespace] = cuts
+            if len(cuts) == CUTS:
+                self._kept_off[namespace] = since, now + PARTS * min(span, LONGEST_SPAN)
 
     async def _write_step(
         self, step: Step, changes: Sequence[Change], entries: Entries
@@ -182,7 +225,7 @@ class Writer:
         """None: it is written. Errors are results, for other patches are under way."""
         ref = Ref(TRAINING_JOBS, *entry.place)
         rest = self._rests.get(entry.uid)
-        is_pinned = rest is None or rest.conflicts < CONFLICTS
+        is_pinned = rest is None or rest.conflicts < CONFLICTS or rest.unread > 0
         body = build_patch(change, entry, is_pinned=is_pinned)
         try:
             answer = await self._api.patch(ref, body, subresource="status")
@@ -220,8 +263,9 @@ class Writer:
         if isinstance(error, Conflict) and is_read and rest.conflicts < CONFLICTS:
             rest.conflicts += 1
             return _Unwritten(ref.namespace)
-        if not self._is_doubted(entry.uid):
-            self._begin(rest)
+        over = rest.until + RECONCILING.limit.total_seconds()
+        if not self._is_doubted(entry.uid) or self._clock.monotonic() > over:
+            self._begin(rest)  # it was not tried for a while: nobody knows that it could not be
         # from pass to pass: nothing waits here, others are written meanwhile
         if is_read:
             rest.failures += 1
@@ -233,7 +277,7 @@ class Writer:
         if is_read and rest.failures == TOLD:
             text = f"nothing is decided about this job, for its status cannot be written: {error}"
             self._recorder.record(Event(ref, entry.uid, NOT_WRITTEN, text, is_warning=True))
-        return _Unwritten(ref.namespace, asked or timedelta())
+        return _Unwritten(ref.namespace, asked or timedelta(), is_refused=is_read)
 
     async def _read_again(self, ref: Ref, entry: Entry[StoredJob]) -> bool:
         """Whether the server could tell what has become of the job; if not, it is the server."""

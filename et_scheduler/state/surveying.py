@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from et_contract.admissions import AdmissionState
 from et_kube.tables import Entry
 from et_scheduler.codec.jobs import StoredJob
 from et_scheduler.codec.pods import Tenant
@@ -50,8 +51,16 @@ class Surveyor:
         self._given: dict[str, str] = {}  # namespaces of jobs by their uids
         self._opened: dict[tuple[Demand, ...], frozenset[str] | None] = {}
 
-    def survey(self, frozen: Mapping[str, int] = MappingProxyType({})) -> Survey:
-        """Everything as it is believed now; jobs with the uids of `frozen` are so since then."""
+    def survey(
+        self,
+        frozen: Mapping[str, int] = MappingProxyType({}),
+        kept_off: Mapping[str, int] = MappingProxyType({}),
+    ) -> Survey:
+        """Everything as it is believed now.
+
+        Jobs with the uids of `frozen` are so since then, and those of the namespaces of `kept_off`
+        that are not admitted.
+        """
         entries = {
             entry.value.job.uid: entry for entry in self._store.jobs if entry.value.job is not None
         }
@@ -64,10 +73,7 @@ class Surveyor:
         nodes = tuple(self._nodes.values())
         cluster = Cluster(nodes, tuple(self._list_pending()), self._headroom)
         queues = tuple(self._list_queues())
-        jobs = tuple(
-            replace(job, frozen_since=frozen[uid]) if uid in frozen else job
-            for uid, job in self._jobs.items()
-        )
+        jobs = tuple(_freeze(job, frozen, kept_off) for job in self._jobs.values())
         troubled = tuple(entry for entry in self._store.jobs if entry.value.trouble)
         return Survey(cluster, queues, jobs, entries, troubled)
 
@@ -192,3 +198,11 @@ def build_pod(name: str, tenant: Tenant, stored: StoredJob) -> Pod:
         shape=own if tenant.node and not is_usual else None,
         leaving_since=stored.leaving.get(name) or tenant.deletion_asked,
     )
+
+
+def _freeze(job: Job, frozen: Mapping[str, int], kept_off: Mapping[str, int]) -> Job:
+    since = frozen.get(job.uid)
+    told = job.admission
+    if since is None and (told is None or told.state is not AdmissionState.ADMITTED):
+        since = kept_off.get(job.namespace)
+    return job if since is None else replace(job, frozen_since=since)

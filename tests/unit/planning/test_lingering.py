@@ -212,3 +212,13 @@ def test_a_launcher_that_is_suspended_meanwhile_ends_as_any_other() -> None:
     wait(world, UNSEEN + GRACE + OVERDUE)
     assert list_told(world) == []
     assert world.phase() == "Succeeded"
+
+
+def test_the_last_words_of_one_that_is_seen_late_are_kept() -> None:
+    world = start(restart_policy=RestartPolicy.NEVER)
+    tell_end(world, 7)
+    wait(world, UNSEEN)
+    world.put("job-launcher", termination=Termination(7, "Error", "out of memory"))
+    world.put("job-launcher", phase="Failed", is_container_running=False)
+    wait(world, GRACE + OVERDUE)
+    assert "out of memory" in world.message("Failed")

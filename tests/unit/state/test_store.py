@@ -789,6 +789,19 @@ def test_a_deletion_of_ours_is_believed_until_a_later_list_shows_it_undone(
     assert found.value.is_deleting == is_believed
 
 
+def test_an_event_of_a_deletion_that_is_faster_than_its_answer_is_undone_by_no_list(
+    store: Store,
+) -> None:
+    told: list[str] = []
+    ingest = Ingest(store, on_set_back=lambda: told.append("set back"))
+    pod = make_pod("w0", "p1", 11, owner="job-1")
+    pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z"}
+    ingest.upsert(PODS, pod)
+    ingest.note_deletion(Ref(PODS, "team", "w0"), "p1", NOW, 5.0)
+    ingest.sync(PODS, None, [pod], version="12", at=6.0)
+    assert told == []
+
+
 def test_the_newest_of_what_is_known_is_told_for_each_namespace(store: Store, ingest: Ingest):
     there = make_pod("a", "p2", 70, owner="job-1")
     there["metadata"]["namespace"] = "b"
