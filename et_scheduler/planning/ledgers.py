@@ -45,6 +45,7 @@ class Ledger:
         self.requested = {name: np.zeros_like(self.total) for name in self.queues}
         self.deserved = {name: np.zeros_like(self.total) for name in self.queues}
         self.coming = {name: np.zeros_like(self.total) for name in self.queues}
+        self._unseated = {name: np.zeros_like(self.total) for name in self.queues}
         self._is_contended = np.zeros(len(self.total), dtype=np.bool_)
         self.changes = 0
 
@@ -57,6 +58,18 @@ class Ledger:
             self.allocated[queue] += amounts
             if least is not None:
                 self.least[queue] += least
+
+    def miss(self, queue: str, amounts: Counts) -> None:
+        """So much of what the queue may have is nowhere, and may never be: nobody can give it back.
+
+        An autoscaler is to see pods that fit on no node. They count for limits, and for what is
+        requested; else whoever asked for what no node has would have others of his queue go.
+        """
+        if queue in self.queues:
+            self.changes += 1
+            self._ratios.pop(queue, None)
+            self._above.pop(queue, None)
+            self._unseated[queue] += amounts
 
     def expect(self, queue: str, amounts: Counts) -> None:
         """Others leave so much room for somebody of the queue who waits."""
@@ -87,14 +100,14 @@ class Ledger:
         Of that each queue is due all that it requests, so that losing a job would always be too
         much: a launcher's few bytes would keep whole nodes.
         """
-        spare = self.allocated[queue] - self.deserved[queue]
+        spare = self._find_seated(queue) - self.deserved[queue]
         return np.where(self._is_contended & self._is_shared, spare, UNLIMITED)
 
     def get_ratio(self, queue: str, more: Counts | None = None) -> int:
         """allocated/deserved of the resource where it is largest, in parts of SCALE."""
         if more is None and queue in self._ratios:
             return self._ratios[queue]
-        ratio = self._find_ratio(queue, self.allocated[queue] + (0 if more is None else more))
+        ratio = self._find_ratio(queue, self._find_seated(queue) + (0 if more is None else more))
         if more is None:
             self._ratios[queue] = ratio
         return ratio
@@ -115,7 +128,7 @@ class Ledger:
     def find_above(self, queue: str) -> int:
         """The resources of which the queue has more than it is due, as a number of `mark`."""
         if queue not in self._above:
-            self._above[queue] = mark(self.allocated[queue] > self.deserved[queue])
+            self._above[queue] = mark(self._find_seated(queue) > self.deserved[queue])
         return self._above[queue]
 
     def mark_wanted(self, wanted: Counts, *, with_places: bool = False) -> int:
@@ -164,6 +177,9 @@ class Ledger:
     def find_surplus(self, queue: str, wanted: Counts) -> Counts:
         """By resource, what it would have with that above its limits; below 0 where it may more."""
         return self._pools.sum_up(self.allocated[queue] + wanted) - self._limits[queue]
+
+    def _find_seated(self, queue: str) -> Counts:
+        return self.allocated[queue] - self._unseated[queue]
 
     def _select(self, *, with_places: bool) -> Mask:
         return np.ones_like(self._is_shared) if with_places else self._is_shared

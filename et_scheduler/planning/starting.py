@@ -56,6 +56,9 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
             failures.note(standing, gang)
         if draft.is_autoscaled(standing) and _name_line(draft, standing) not in seen:
             admit(draft, standing, gang, Seats())
+            is_led = gang.launcher is not None
+            nowhere = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
+            draft.ledger.miss(draft.get_queue(standing), nowhere)
             del draft.explanations[standing.job.uid]
             seen.add(_name_line(draft, standing))
 
