@@ -99,7 +99,7 @@ class Rest:
 class _Unwritten:
     """A patch that was not taken, and how long the server has asked to be left alone.
 
-    `is_refused`: the job itself cannot be written, and not only because it has changed.
+    `is_refused`: the job itself cannot be written, or is gone, and has not only changed.
     """
 
     namespace: str
@@ -235,7 +235,8 @@ class Writer:
             at = self._clock.monotonic()
             self._ingest.forget(TRAINING_JOBS, entry.place, entry.uid, at)
             # what was to be asked of others for it is not; nothing else rests on who is gone
-            return _Unwritten(ref.namespace) if change.step is Step.RESERVE else None
+            is_asked_for = change.step is Step.RESERVE
+            return _Unwritten(ref.namespace, is_refused=True) if is_asked_for else None
         except KubeError as error:
             log.info("admission not written", job=str(ref), why=str(error))
             return await self._note_failure(ref, entry, error)

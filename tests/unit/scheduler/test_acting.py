@@ -194,11 +194,18 @@ async def test_an_outage_of_the_server_makes_nobody_wait_for_long() -> None:
     assert desk.events == []
 
 
-async def test_jobs_that_are_made_anew_cut_no_more_than_a_part_of_all_passes_short() -> None:
-    """Each is filled to the last byte, fails once, and is followed by the next."""
+@pytest.mark.parametrize(
+    "error",
+    [Refused(500, "InternalError", "too large"), NotFound(404, "NotFound", "x")],
+    ids=["filled", "deleted"],
+)
+async def test_jobs_that_are_made_anew_cut_no_more_than_a_part_of_all_passes_short(
+    error: KubeError,
+) -> None:
+    """Each is filled to the last byte, or deleted, just then, and is followed by the next."""
     names = [f"job-{number:02}" for number in range(9)]
     desk = Desk(*names, elsewhere="honest")
-    desk.server.errors |= dict.fromkeys(names, Refused(500, "InternalError", "too large"))
+    desk.server.errors |= dict.fromkeys(names, error)
     namespace = desk.server.objects[names[0]]["metadata"]["namespace"]
     kept_off = []
     for name in names[:4]:
