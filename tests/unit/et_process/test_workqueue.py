@@ -333,7 +333,7 @@ async def count_turns(kept: float, seconds: int) -> dict[str, int]:
     return turns
 
 
-async def test_a_lane_has_the_loop_for_a_tenth_of_the_time_in_the_long_run():
+async def test_a_lane_has_the_loop_for_a_part_of_the_time_in_the_long_run():
     turns = await count_turns(0.3, 200)
     assert (turns["a1"] + turns["a2"]) * 0.3 == pytest.approx(200 / PARTS + AT_ONCE, rel=0.05)
     assert abs(turns["a1"] - turns["a2"]) <= 1
