@@ -14,6 +14,7 @@ import numpy as np
 from et_scheduler.model.jobs import Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.shapes import Shape
+from et_scheduler.planning.fitting import Gang
 from et_scheduler.planning.ledgers import SCALE
 from et_scheduler.planning.pools import Piece, Pools
 from et_scheduler.planning.rooms import Counts, Room
@@ -40,6 +41,10 @@ class Counting:
         if launcher:
             amounts = amounts + self._pools.get_vector(standing.job.launcher)
         return amounts
+
+    def get_gang(self, standing: Standing, gang: Gang) -> Counts:
+        """What a gang of the job would take of what is shared, with its launcher if it has one."""
+        return self.get_amounts(standing, gang.workers, launcher=gang.launcher is not None)
 
     def list_pieces(self, standing: Standing, pods: Sequence[Pod]) -> list[Piece]:
         """As what these bound workers count, in their order."""
@@ -84,6 +89,12 @@ class Counting:
         """What a job holds, as amounts of what is shared."""
         there = self.list_pieces(standing, standing.workers[:workers])
         return self._sum(self.count_held(standing, workers, there))
+
+    def get_lacking(self, standing: Standing) -> Counts:
+        """What of that has no node: as it is counted there, whatever its template asks for now."""
+        there = self.list_pieces(standing, standing.workers)
+        held = self.count_held(standing, standing.size, there)
+        return self._sum(held - self.count_bound(standing, there))
 
     def get_taken(self, standing: Standing, pods: Sequence[Pod]) -> Counts:
         """What these bound workers take of what is shared."""

@@ -140,8 +140,7 @@ def seat_unbound(draft: Draft) -> None:
         seats = _find_any(draft, gang, draft.holds.find_told(standing), held, standing)
         if seats is None:
             draft.unseated.append((standing, gang))
-            is_led = gang.launcher is not None
-            lacking = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
+            lacking = draft.counting.get_lacking(standing)
             draft.ledger.miss(draft.get_queue(standing), lacking)
         else:
             take_seats(draft.room, gang, seats)

@@ -56,9 +56,6 @@ def start_all(draft: Draft, lines: Mapping[str, Sequence[Standing]]) -> None:
             failures.note(standing, gang)
         if draft.is_autoscaled(standing) and _name_line(draft, standing) not in seen:
             admit(draft, standing, gang, Seats())
-            is_led = gang.launcher is not None
-            nowhere = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
-            draft.ledger.miss(draft.get_queue(standing), nowhere)
             del draft.explanations[standing.job.uid]
             seen.add(_name_line(draft, standing))
 
@@ -167,8 +164,7 @@ def wait_for(draft: Draft, standing: Standing, gang: Gang, seats: Seats, *, is_a
     if not is_asked:
         hold_seats(draft.room, gang, seats)
     standing.held = (gang, seats)
-    is_led = gang.launcher is not None
-    coming = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
+    coming = draft.counting.get_gang(standing, gang)
     draft.ledger.expect(draft.get_queue(standing), coming)
     if is_asked or standing.job.uid in draft.holds.by_uid:
         draft.holds.move(standing, seats.list_places())
@@ -202,12 +198,14 @@ def ask_for_room(draft: Draft, standing: Standing, gang: Gang) -> Seats | None:
 
 
 def admit(draft: Draft, standing: Standing, gang: Gang, seats: Seats) -> None:
-    """The job may have pods, on these nodes."""
+    """The job may have pods, on these nodes; or nowhere yet, so that an autoscaler sees them."""
     is_new = not standing.is_admitted
     end_hold(draft, standing)
     queue = draft.get_queue(standing)
     amounts = draft.counting.get_amounts(standing, gang.workers, launcher=is_new)
     draft.ledger.book(queue, amounts, amounts)
+    if seats == Seats():
+        draft.ledger.miss(queue, amounts)
     standing.gang_seats = seats
     workers = gang.workers + standing.size
     placement = draft.holds.build_placement(standing, seats.places, seats.launcher)

@@ -11,9 +11,12 @@ from et_scheduler.model.cluster import Cluster
 from et_scheduler.model.jobs import Job, Pod
 from et_scheduler.model.queues import Queue
 from et_scheduler.model.reasons import Reason
+from et_scheduler.model.rules import Rules
 from et_scheduler.model.shapes import CPU
+from et_scheduler.planning.drafts import Draft
 from et_scheduler.planning.passing import decide
-from tests.unit.scheduler.makers import NOW, apply, make_job, make_nodes, run_on
+from et_scheduler.planning.seating import book, seat_bound, seat_unbound
+from tests.unit.scheduler.makers import NOW, apply, cpus, make_job, make_nodes, run_on
 
 AUTOSCALED = Queue("a", is_autoscaled=True)
 OTHER = Queue("b")
@@ -59,3 +62,23 @@ def test_it_counts_for_the_limit_of_its_queue() -> None:
     jobs = [make_pods(jobs[0]), make_job("next", 9, 9, queue="a")]
     decision = decide(Cluster(make_nodes(2)), (limited,), jobs, NOW)
     assert decision.explanations["next"].reason is Reason.AT_LIMIT
+
+
+@pytest.mark.parametrize("cpu", [1, 10**6])
+def test_what_its_template_asks_for_now_takes_nothing_from_what_its_queue_has(cpu: int) -> None:
+    """One that lacks its node counts as those that are there, and is missed as that."""
+    first, second = make_nodes(2)
+    cluster = Cluster((first, replace(second, taken={CPU: 1000})))
+    ratios = []
+    for workers in (15, 16):
+        job = run_on(make_job("job", 1, 16, queue="a"), *["node-00"] * 8, *["node-01"] * 7)
+        assert job.admission is not None
+        told = replace(job.admission, workers=workers)
+        edited = replace(job, admission=told, worker=cpus(cpu))
+        draft = Draft(cluster, (Queue("a"), OTHER), [edited], NOW, Rules())
+        seat_bound(draft)
+        book(draft)
+        seat_unbound(draft)
+        assert len(draft.unseated) == workers - 15
+        ratios.append(draft.ledger.get_ratio("a"))
+    assert ratios[0] == ratios[1] > 0
