@@ -39,7 +39,7 @@ class Claim(NamedTuple):
 def find_claim(draft: Draft, waiter: Standing, gang: Gang) -> Claim:
     """What this gang may ask of others, by what is booked so far in the pass."""
     queue = draft.get_queue(waiter)
-    wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
+    wanted = draft.counting.get_gang(waiter, gang)
     is_in_share = draft.ledger.is_in_share(queue, wanted)
     return Claim(queue, waiter.job.priority, is_in_share, draft.ledger.mark_wanted(wanted))
 
@@ -101,7 +101,7 @@ def _claim_places(
     begin with more, and is given workers alone: who went whole for that would ask back.
     """
     ledger, queue = draft.ledger, claim.queue
-    wanted = draft.counting.get_amounts(waiter, gang.workers, launcher=gang.launcher is not None)
+    wanted = draft.counting.get_gang(waiter, gang)
     columns = ledger.mark_wanted(wanted, with_places=True)
     lenders = frozenset(
         name

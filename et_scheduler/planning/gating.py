@@ -53,9 +53,7 @@ def _find_in_size(draft: Draft, standing: Standing, gang: Gang) -> Obstacle | No
     name, total = queue.name, _count_largest(draft, standing, gang)
     is_large = total < gang.workers and not queue.is_autoscaled
     if queue.limits:
-        more = draft.counting.get_amounts(
-            standing, gang.workers, launcher=gang.launcher is not None
-        )
+        more = draft.counting.get_gang(standing, gang)
         if draft.ledger.exceeds_limit(name, more, at_least=True):
             return Reason.AT_LIMIT, f"queue {name} is at its limit with what its jobs need at least"
         if not is_large and draft.ledger.exceeds_limit(name, more):

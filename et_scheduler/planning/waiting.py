@@ -84,8 +84,7 @@ def _list_owed(draft: Draft, queue: str) -> Iterator[tuple[Standing, Counts]]:
         if is_owed and not (standing.has_failed or draft.find_spared(standing, ALLOWED)):
             launcher = None if standing.is_admitted else standing.job.launcher
             gang = Gang(launcher, standing.job.worker, standing.least - standing.size)
-            is_led = launcher is not None
-            more = draft.counting.get_amounts(standing, gang.workers, launcher=is_led)
+            more = draft.counting.get_gang(standing, gang)
             above = kept.find(standing.job.priority)
             is_over = draft.ledger.exceeds_limit(queue, more, at_least=True, owed=above)
             if not (is_over or _is_vain(draft, standing, gang)):
