@@ -25,6 +25,8 @@ from et_operator.state.store import (
     leave_out_documents,
 )
 
+_SHOW_DELETION = frozenset({PODS, TRAINING_JOBS, SCALE_INS, SCALE_OUTS})
+"""Kinds of which it is kept that they are being deleted."""
 OnUnreadable: TypeAlias = Callable[[Resource, Json, Exception], None]
 """Told of each object that could not be read, and why."""
 
@@ -127,15 +129,14 @@ class Ingest:
         Both are the same moment; a list that was begun after it knows better. Where the event was
         faster there is nothing to believe: the next list shows the same, and undoes nothing.
         """
-        table = self._store.tables[ref.resource]
-        place = (ref.namespace, ref.name)
+        if ref.resource not in _SHOW_DELETION:
+            return
+        table, place = self._store.tables[ref.resource], (ref.namespace, ref.name)
         entry = table.find_entry(place, uid)
         if entry is None or entry.value.deletion_requested:
             return
-        if ref.resource in {PODS, TRAINING_JOBS}:
-            table.amend(place, uid, lambda obj: replace(obj, deletion_requested=at), monotonic)
-        elif ref.resource in {SCALE_INS, SCALE_OUTS}:
-            table.amend(place, uid, lambda obj: replace(obj, deletion_requested=True), monotonic)
+        asked = at if ref.resource in {PODS, TRAINING_JOBS} else True
+        table.amend(place, uid, lambda obj: replace(obj, deletion_requested=asked), monotonic)
 
     def _find_all_keys(self, namespace: str | None) -> set[JobKey]:
         tables = (self._store.jobs, self._store.scale_ins, self._store.scale_outs)

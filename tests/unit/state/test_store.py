@@ -642,6 +642,19 @@ def test_a_deletion_of_ours_is_believed_before_its_event(store: Store, ingest: I
     assert snapshot.pods[0].is_deleting
 
 
+def test_of_what_does_not_show_it_a_deletion_of_ours_is_no_news(
+    store: Store, ingest: Ingest
+) -> None:
+    ingest.upsert(TRAINING_JOBS, make_job())
+    ingest.upsert(CONFIG_MAPS, {"metadata": make_meta("train-config", "c", 11, "job-1")})
+
+    ingest.note_deletion(Ref(CONFIG_MAPS, "team", "train-config"), "c", NOW, 5.0)
+
+    snapshot = build_snapshot(store, KEY, SHIPPED, NOW)
+    assert snapshot is not None
+    assert snapshot.config_object is not None
+
+
 def test_a_config_map_of_somebody_else_is_not_the_jobs(store: Store, ingest: Ingest) -> None:
     ingest.upsert(TRAINING_JOBS, make_job())
     ingest.upsert(CONFIG_MAPS, {"metadata": make_meta("train-config", "c", 11, "job-0")})
